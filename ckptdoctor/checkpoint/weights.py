@@ -1,0 +1,152 @@
+"""Which files of a folder are its weights, and what the index says about them.
+
+Engines open `*.safetensors` of the folder itself and prefer it to `*.bin`; the EAGLE reference
+takes `pytorch_model.bin` first. An index names shards; without one, all loose shards count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ckptdoctor.checkpoint.faults import Fault
+from ckptdoctor.checkpoint.folder import Folder, is_plain_name
+from ckptdoctor.checkpoint.jsonreader import CONFIG_LIMIT, JsonDocument, read_json
+
+__all__ = ["Weights", "find_weights", "read_json_file"]
+
+_SHARD = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})(?P<end>\.safetensors|\.bin)$")
+# What trainers leave beside the weights, in the same format, and what is a second copy by design.
+_LEFTOVERS = re.compile(
+    r"^(optimizer|scheduler|training_args|rng_state|random_states|scaler|sampler|dataloader)|"
+    r"^(consolidated|adapter_model|tokenizer)\b.*"
+)
+_PICKLES = (".bin", ".pt", ".pth")
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The weight files of a checkpoint.
+
+    `kind` is `safetensors` or `pickle`; `files` are their names; `index` is the index as read (or
+    None), `index_map` its tensor → file; `beside` are pickles that lie beside safetensors.
+    """
+
+    kind: str
+    files: tuple[str, ...]
+    index: JsonDocument | None
+    index_map: dict[str, str]
+    beside: tuple[str, ...]
+    faults: tuple[Fault, ...]
+
+
+def read_json_file(folder: Folder, name: str, limit: int = CONFIG_LIMIT) -> JsonDocument | None:
+    """The JSON file `name` of `folder`; None when there is no such file. A too large one is a fault, not read."""
+    if folder.path(name) is None:
+        return None
+    size = folder.size(name)
+    if size > limit:
+        fault = Fault("json_too_large", name, expected=limit, found=size)
+        return JsonDocument(name, None, False, (fault,))
+    with folder.open(name) as stream:
+        data = stream.read(limit + 1)
+    if data.startswith(b"version https://git-lfs"):
+        cause = "the repository was cloned without git-lfs"
+        fault = Fault("lfs_pointer", name, offset=0, found=size, detail=cause)
+        return JsonDocument(name, None, False, (fault,))
+    document = read_json(data, name)
+    if document.readable and not isinstance(document.value, dict):
+        fault = Fault("json_not_object", name, offset=0, line=1)
+        return JsonDocument(name, None, False, (*document.faults, fault))
+    return document
+
+
+def find_weights(folder: Folder, only: str | None = None) -> Weights | None:
+    """The weights of `folder`, or of the one file `only`. None when there are none at all."""
+    if only is not None and not only.endswith(".json"):
+        kind = "pickle" if only.endswith(_PICKLES) else "safetensors"
+        return Weights(kind, (only,), None, {}, (), ())
+    if only is not None and not only.endswith(".index.json"):
+        return None
+    # Links that lead out are faults of the folder from here on, even where nothing is opened later.
+    names = [name for name in folder.names if folder.path(name) is not None]
+    safetensors = [n for n in names if n.endswith(".safetensors")]
+    pickles = [n for n in names if n.endswith(_PICKLES) and not _LEFTOVERS.match(n)]
+    index_name = only or _index_of(names, ".safetensors")
+    if index_name or safetensors:
+        beside = [n for n in pickles if n.startswith("pytorch_model")]
+        return _with_index(folder, "safetensors", index_name, safetensors, tuple(beside))
+    index_name = _index_of(names, ".bin")
+    if index_name or pickles:
+        return _with_index(folder, "pickle", index_name, _preferred(pickles), ())
+    return None
+
+
+def _index_of(names: list[str], ending: str) -> str | None:
+    found = [n for n in names if n.endswith(f"{ending}.index.json")]
+    usual = [n for n in found if n in ("model.safetensors.index.json", "pytorch_model.bin.index.json")]
+    return next(iter(usual or found), None)
+
+
+def _preferred(pickles: list[str]) -> list[str]:
+    """Of several pickles: the model's own files if they are there, else all."""
+    usual = [n for n in pickles if n.startswith("pytorch_model")]
+    return usual or pickles
+
+
+def _with_index(
+    folder: Folder, kind: str, index_name: str | None, files: list[str], beside: tuple[str, ...]
+) -> Weights:
+    index = read_json_file(folder, index_name) if index_name else None
+    if index is None or index_name is None:
+        usual = [n for n in files if not _LEFTOVERS.match(n)] or files
+        return Weights(kind, tuple(usual), None, {}, beside, tuple(_series_faults(usual)))
+    faults = list(index.faults)
+    mapping: Any = index.object.get("weight_map")
+    if not isinstance(mapping, dict) or not all(isinstance(v, str) for v in mapping.values()):
+        if index.readable:
+            why = "weight_map is missing, or does not map names to files"
+            faults.append(Fault("index_malformed", index_name, offset=0, detail=why))
+        usual = [n for n in files if not _LEFTOVERS.match(n)] or files
+        return Weights(kind, tuple(usual), index, {}, beside, tuple(faults))
+    named: dict[str, str] = {}
+    uses = Counter(mapping.values())
+    for tensor, file in mapping.items():
+        named.setdefault(file, tensor)
+    present: list[str] = []
+    for file, tensor in named.items():
+        line = index.line("weight_map", tensor)
+        if not is_plain_name(file):
+            faults.append(Fault("index_bad_path", index_name, line=line, tensor=tensor, found=file))
+        elif folder.path(file) is None:
+            missing = Fault("index_missing_shard", index_name, line=line, other=file, tensor=tensor)
+            faults.append(replace(missing, count=uses[file]))
+        else:
+            present.append(file)
+    stray = [n for n in files if n not in named and not _LEFTOVERS.match(n)]
+    faults += [Fault("file_not_in_index", n, other=index_name) for n in stray]
+    safe = {t: f for t, f in mapping.items() if is_plain_name(f)}
+    return Weights(kind, tuple(sorted(present)), index, safe, beside, tuple(faults))
+
+
+def _series_faults(files: list[str]) -> list[Fault]:
+    """Shards named `…-00002-of-00003…` without an index, and members of such a series that are missing."""
+    series: dict[tuple[str, int, str], set[int]] = {}
+    for name in files:
+        match = _SHARD.match(name)
+        if match:
+            key = (match["stem"], int(match["total"]), match["end"])
+            series.setdefault(key, set()).add(int(match["number"]))
+    faults: list[Fault] = []
+    for (stem, total, end), numbers in series.items():
+        # The count of missing members is arithmetic: `total` comes from a name and may be anything.
+        lost = total - len({n for n in numbers if 1 <= n <= total})
+        if lost > 0:
+            first = next(n for n in range(1, total + 1) if n not in numbers)
+            absent = f"{stem}-{first:05d}-of-{total:05d}{end}"
+            faults.append(Fault("shard_missing", absent, expected=total, found=len(numbers), count=lost))
+    if len(files) > 1:
+        faults.append(Fault("shards_without_index", files[0], found=len(files)))
+    return faults

@@ -1,0 +1,125 @@
+"""What an examination gives: findings, what was skipped, and the facts that a report shows beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+__all__ = [
+    "Confidence",
+    "Examination",
+    "Finding",
+    "Fix",
+    "Location",
+    "Report",
+    "Severity",
+    "Skip",
+]
+
+
+class Severity(str, Enum):
+    """How bad a finding is. `ERROR` is only for what is certain."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+    @property
+    def rank(self) -> int:
+        """3 for an error, 2 for a warning, 1 for a note."""
+        return {"error": 3, "warning": 2, "note": 1}[self.value]
+
+
+class Confidence(str, Enum):
+    """How sure a finding is; computed from the facts it rests on, never written in a rule."""
+
+    CERTAIN = "certain"
+    LIKELY = "likely"
+    POSSIBLE = "possible"
+
+    @property
+    def rank(self) -> int:
+        """3 for certain, 2 for likely, 1 for possible."""
+        return {"certain": 3, "likely": 2, "possible": 1}[self.value]
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a finding sits. `file` is relative to the checkpoint; `line` counts from 1; `offset` is a byte offset."""
+
+    file: str | None = None
+    tensor: str | None = None
+    config_key: str | None = None
+    line: int | None = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True)
+class Fix:
+    """A repair that a rule names: the treatment, what it would do, and whether it rests on an assumption."""
+
+    treatment: str
+    summary: str
+    safety: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong (or worth knowing), in words a person can act on.
+
+    `message` says what is wrong with the values seen, `effect` what the person would see in serving,
+    `advice` what to do next. All three are already safe to print.
+    """
+
+    rule: str
+    name: str
+    severity: Severity
+    confidence: Confidence
+    message: str
+    effect: str
+    advice: str
+    location: Location = Location()
+    engines: tuple[str, ...] = ()
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    fix: Fix | None = None
+    seen_in: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Skip:
+    """A rule that was not judged because a fact it needs is unknown."""
+
+    rule: str
+    needs: str
+
+
+@dataclass(frozen=True)
+class Examination:
+    """All that was found in one checkpoint.
+
+    `draft` and `target` are plain, JSON-ready summaries of the facts; `title` is one line that says
+    what the thing is, for people.
+    """
+
+    path: str
+    title: str
+    draft: Mapping[str, Any]
+    target: Mapping[str, Any] | None
+    findings: tuple[Finding, ...]
+    skipped: tuple[Skip, ...]
+    plans: tuple[Mapping[str, Any], ...] = ()
+    next_commands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """The examinations of one call, and the paths that could not be examined with the reason for each."""
+
+    examinations: tuple[Examination, ...]
+    failed: tuple[tuple[str, str], ...] = ()
+
+    def count(self, severity: Severity) -> int:
+        """How many findings of this severity there are, over all checkpoints."""
+        return sum(f.severity is severity for e in self.examinations for f in e.findings)
