@@ -18,7 +18,7 @@ from ckptdoctor.checkpoint.faults import Fault, first_of_each
 from ckptdoctor.checkpoint.jsonreader import JsonDocument, read_json
 from ckptdoctor.text import show
 
-__all__ = ["DTYPE_BITS", "HEADER_LIMIT", "Header", "TensorInfo", "read_header"]
+__all__ = ["DTYPE_BITS", "HEADER_LIMIT", "LFS_CAUSE", "LFS_MAGIC", "NAME_LIMIT", "Header", "TensorInfo", "read_header"]
 
 HEADER_LIMIT = 100_000_000
 """Bytes of header at most: the limit of the `safetensors` package."""
@@ -34,28 +34,25 @@ DTYPE_BITS: Mapping[str, int] = {
 """Bits per element of every dtype that `safetensors` 0.8.0 accepts."""
 
 _METADATA = "__metadata__"
+LFS_MAGIC = b"version https://git-lfs"
+LFS_CAUSE = "the repository was cloned without git-lfs"
+_PAGE = "this is a web page: a download that was answered with an error page"
+_ZEROS = "it starts with zeros: a download that reserved its space and never came"
 # First bytes of what people have in place of weights, and the likely cause.
 _STRANGE: tuple[tuple[bytes, str, str], ...] = (
-    (b"version https://git-lfs", "lfs_pointer", "the repository was cloned without git-lfs"),
-    (
-        b"PK\x03\x04",
-        "not_safetensors",
-        "this is a zip archive, most likely a PyTorch file with the wrong ending",
-    ),
+    (LFS_MAGIC, "lfs_pointer", LFS_CAUSE),
+    (b"PK\x03\x04", "not_safetensors", "this is a zip archive, most likely a PyTorch file with the wrong ending"),
     (b"\x80\x02", "not_safetensors", "this is a Python pickle with the wrong ending"),
-    (b"<!DOCTYPE", "not_safetensors", "this is a web page: a download that was answered with an error page"),
-    (b"<html", "not_safetensors", "this is a web page: a download that was answered with an error page"),
-    (b"GGUF", "not_safetensors", "this is a GGUF file of llama.cpp with the wrong ending"),
+    (b"<!DOCTYPE", "not_safetensors", _PAGE),
+    (b"<!doctype", "not_safetensors", _PAGE),
+    (b"<html", "not_safetensors", _PAGE),
+    (b"GGUF", "not_safetensors", "this is a GGUF file of llama.cpp"),
     (b"\x1f\x8b", "not_safetensors", "this is a gzip archive"),
-    (
-        b"\x00" * 8,
-        "not_safetensors",
-        "it starts with zeros: a download that reserved its space and never came",
-    ),
+    (b"\x00" * 8, "not_safetensors", _ZEROS),
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TensorInfo:
     """One stored tensor. `start` and `end` are absolute byte offsets in `file`; None inside a pickle."""
 
@@ -110,6 +107,9 @@ def read_header(stream: BinaryIO, file: str, size: int) -> Header:
     raw = stream.read(length)
     if len(raw) < length:
         return failed("header_past_end", offset=0, expected=8 + length, found=8 + len(raw))
+    entries = raw.count(b'"data_offsets"')
+    if entries > NAME_LIMIT:
+        return failed("too_many_tensors", offset=8, expected=NAME_LIMIT, found=entries)
     document = read_json(raw, file, base=8, depth=1)
     del raw
     faults = [_as_header_fault(fault) for fault in document.faults]
@@ -137,16 +137,12 @@ def _as_header_fault(fault: Fault) -> Fault:
     if fault.kind == "json_duplicate_key":
         twice = fault.found == 1
         detail = "" if twice else f"the key {show(fault.tensor)} stands twice in one entry"
-        return replace(
-            fault, kind="duplicate_name" if twice else "header_entry", line=None, found=None, detail=detail
-        )
+        return replace(fault, kind="duplicate_name" if twice else "header_entry", line=None, found=None, detail=detail)
     what = fault.detail or fault.kind.removeprefix("json_").replace("_", " ")
     return replace(fault, kind="header_json", line=None, detail=what)
 
 
-def _entries(
-    document: JsonDocument, file: str, base: int
-) -> tuple[list[TensorInfo], dict[str, str], list[Fault]]:
+def _entries(document: JsonDocument, file: str, base: int) -> tuple[list[TensorInfo], dict[str, str], list[Fault]]:
     tensors: list[TensorInfo] = []
     metadata: dict[str, str] = {}
     faults: list[Fault] = []
@@ -164,15 +160,17 @@ def _entries(
             continue
         dtype, shape, (begin, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
         bits = DTYPE_BITS.get(dtype)
+        needed = _counted(shape, bits or 8)
+        if needed is None:
+            problem = "shape holds more elements than 64 bits can count"
+            faults.append(Fault("header_entry", file, offset=at, tensor=name, detail=problem))
+            continue
         if bits is None:
             faults.append(Fault("unknown_dtype", file, offset=at, tensor=name, found=dtype))
-        else:
-            needed = math.prod(shape) * bits
-            if needed != (end - begin) * 8:
-                faults.append(
-                    Fault("size_mismatch", file, offset=at, tensor=name, expected=(needed + 7) // 8, found=end - begin,
-                          detail=f"{dtype} {list(shape)}")
-                )  # fmt: skip
+        elif needed != (end - begin) * 8:
+            detail = f"{dtype} {list(shape)}" + (", which is no whole number of bytes" if needed % 8 else "")
+            sizes = {"expected": (needed + 7) // 8, "found": end - begin}
+            faults.append(Fault("size_mismatch", file, offset=at, tensor=name, detail=detail, **sizes))
         tensors.append(TensorInfo(name, dtype, shape, file, base + begin, base + end))
     return tensors, metadata, faults
 
@@ -181,7 +179,7 @@ def _entry_problem(entry: Any) -> str | None:
     """What is wrong with the form of one header entry, in words; None if nothing is."""
 
     def counts(value: Any) -> bool:
-        return isinstance(value, list) and all(type(v) is int and 0 <= v < 2**63 for v in value)
+        return isinstance(value, list) and all(type(v) is int and 0 <= v < 2**64 for v in value)
 
     if not isinstance(entry, dict):
         return "the entry is not an object"
@@ -199,6 +197,16 @@ def _entry_problem(entry: Any) -> str | None:
     return None
 
 
+def _counted(shape: tuple[int, ...], bits: int) -> int | None:
+    """The bits of a tensor; None when counting them in 64 bits overflows on the way, as it does in the package."""
+    total = 1
+    for factor in (*shape, bits):
+        total *= factor
+        if total >= 2**64:
+            return None
+    return total
+
+
 def _layout_faults(tensors: list[TensorInfo], file: str, base: int, size: int) -> list[Fault]:
     """Holes, overlaps, and data that ends before or after the file does. Offsets are bytes in the file."""
     faults: list[Fault] = []
@@ -209,9 +217,7 @@ def _layout_faults(tensors: list[TensorInfo], file: str, base: int, size: int) -
             faults.append(Fault("hole", file, offset=covered, tensor=tensor.name, found=start - covered))
         elif start < covered:
             faults.append(
-                Fault(
-                    "overlap", file, offset=start, tensor=tensor.name, other=previous, found=covered - start
-                )
+                Fault("overlap", file, offset=start, tensor=tensor.name, other=previous, found=covered - start)
             )
         if end > covered:
             covered, previous = end, tensor.name
@@ -219,9 +225,7 @@ def _layout_faults(tensors: list[TensorInfo], file: str, base: int, size: int) -
         cut = next(t for t in sorted(tensors, key=lambda t: t.end or 0) if (t.end or 0) > size)
         lost = sum((t.end or 0) > size for t in tensors)
         faults.append(
-            Fault(
-                "data_past_end", file, offset=size, tensor=cut.name, expected=covered, found=size, count=lost
-            )
+            Fault("data_past_end", file, offset=size, tensor=cut.name, expected=covered, found=size, count=lost)
         )
     elif covered < size:
         faults.append(Fault("trailing_bytes", file, offset=covered, expected=covered, found=size))

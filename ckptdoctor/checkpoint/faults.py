@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 __all__ = ["Fault", "first_of_each"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Fault:
     """One fault of a file.
 

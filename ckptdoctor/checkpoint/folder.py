@@ -7,6 +7,7 @@ everything else is a fault and stays closed. Names from an index are single name
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -24,6 +25,14 @@ FILE_LIMIT = 10_000
 """Entries of a folder that are looked at."""
 
 
+_REFERENCE_LIMIT = 256
+_CLOSED = {
+    "broken_link": "the link leads nowhere",
+    "link_outside": "the link leads out of the checkpoint",
+    "not_a_file": "a pipe, socket or device",
+}
+
+
 def is_plain_name(name: str) -> bool:
     """True for the name of a file in the same folder: no separator, no root, no `..`, no NUL."""
     return bool(name) and name not in (".", "..") and not any(c in name for c in "/\\\0:")
@@ -36,9 +45,12 @@ def locate(path: str) -> tuple[Path, str | None]:
     to its only snapshot. Raises `CannotExamineError` when there is nothing to open.
     """
     if path.startswith("hf://"):
+        command = f"hf download {show(path[5:])}"
         raise CannotExamineError(
-            f"{show(path)}: only files on this machine can be examined; download it first (hf download {show(path[5:])})"
+            f"{show(path)}: only files on this machine can be examined; download it first ({command})"
         )
+    if not path:
+        raise CannotExamineError("the path is empty")
     place = Path(path)
     try:
         mode = place.stat().st_mode
@@ -55,16 +67,22 @@ def locate(path: str) -> tuple[Path, str | None]:
 
 def _snapshot(place: Path) -> Path:
     snapshots = place / "snapshots"
-    if not snapshots.is_dir() or (place / "config.json").exists():
-        return place
-    reference = place / "refs" / "main"
-    if reference.is_file():
-        revision = reference.read_text(errors="replace").strip()
-        if is_plain_name(revision) and (snapshots / revision).is_dir():
-            return snapshots / revision
-    revisions = sorted(p for p in snapshots.iterdir() if p.is_dir())
+    try:
+        if not snapshots.is_dir() or (place / "config.json").exists():
+            return place
+        # A snapshot is a real folder of this cache; a link could lead anywhere.
+        with os.scandir(snapshots) as entries:
+            revisions = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        reference = place / "refs" / "main"
+        if reference.is_file():
+            with reference.open("rb") as stream:
+                revision = os.fsdecode(stream.read(_REFERENCE_LIMIT)).strip()
+            if revision in revisions:
+                return snapshots / revision
+    except OSError as error:
+        raise CannotExamineError(f"{show(place)}: cannot be read ({_reason(error)})") from None
     if len(revisions) == 1:
-        return revisions[0]
+        return snapshots / revisions[0]
     raise CannotExamineError(
         f"{show(place)}: a download cache with {len(revisions)} snapshots; name one of them: {show(snapshots)}/…"
     )
@@ -79,21 +97,25 @@ class Folder:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.faults: list[Fault] = []
         self._resolved = root.resolve()
+        self._blobs = _blobs_of(self._resolved)
         self._names = self._list()
         self._known = frozenset(self._names)
+        self._places: dict[str, Path | None] = {}
+        self._closed: dict[str, Fault] = {}
 
     def _list(self) -> tuple[str, ...]:
+        names: list[str] = []
         try:
             with os.scandir(self.root) as entries:
-                names = [entry.name for entry in entries]
+                for entry in entries:
+                    names.append(entry.name)
+                    if len(names) > FILE_LIMIT:
+                        raise CannotExamineError(
+                            f"{show(self.root)}: holds more than {FILE_LIMIT} files; name the checkpoint's own folder"
+                        )
         except OSError as error:
             raise CannotExamineError(f"{show(self.root)}: cannot be read ({_reason(error)})") from None
-        if len(names) > FILE_LIMIT:
-            raise CannotExamineError(
-                f"{show(self.root)}: holds more than {FILE_LIMIT} files; name the checkpoint's own folder"
-            )
         return tuple(sorted(names))
 
     @property
@@ -101,56 +123,75 @@ class Folder:
         """Names of all entries, sorted."""
         return self._names
 
+    @property
+    def faults(self) -> list[Fault]:
+        """One fault for each entry that was asked for and had to stay closed."""
+        return list(self._closed.values())
+
     def has(self, name: str) -> bool:
         """Whether an entry of this name exists (it may still be closed to us)."""
         return name in self._known
 
+    def closed(self, name: str) -> str | None:
+        """Why the entry `name` may not be opened, in words; None when nothing speaks against it."""
+        self.path(name)
+        return self._closed[name].detail if name in self._closed else None
+
     def path(self, name: str) -> Path | None:
         """The real path of the regular file `name`, or None when there is none that may be opened."""
-        if not self.has(name):
-            return None
-        place = self.root / name
+        if name not in self._places:
+            self._places[name] = self._look_up(name) if self.has(name) else None
+        return self._places[name]
+
+    def _look_up(self, name: str) -> Path | None:
         try:
-            real = place.resolve(strict=True)
+            real = (self.root / name).resolve(strict=True)
             mode = real.stat().st_mode
         except (OSError, RuntimeError):
-            self._close("broken_link", name, "the link leads nowhere")
-            return None
-        if not self._inside(real):
-            self._close("link_outside", name, "the link leads out of the checkpoint")
-            return None
+            return self._close("broken_link", name)
+        if not real.is_relative_to(self._resolved) and real.parent != self._blobs:
+            return self._close("link_outside", name)
         if not stat.S_ISREG(mode):
-            if not stat.S_ISDIR(mode):
-                self._close("not_a_file", name, "a pipe, socket or device")
-            return None
+            return None if stat.S_ISDIR(mode) else self._close("not_a_file", name)
         return real
 
-    def _inside(self, real: Path) -> bool:
-        if real.is_relative_to(self._resolved):
-            return True
-        # models--org--name/snapshots/REVISION -> models--org--name/blobs
-        parents = self._resolved.parents
-        return len(parents) > 1 and parents[0].name == "snapshots" and real.parent == parents[1] / "blobs"
-
-    def _close(self, kind: str, name: str, detail: str) -> None:
-        fault = Fault(kind, name, detail=detail)
-        if fault not in self.faults:
-            self.faults.append(fault)
+    def _close(self, kind: str, name: str) -> None:
+        self._closed[name] = Fault(kind, name, detail=_CLOSED[kind])
 
     def size(self, name: str) -> int:
         """Bytes of the file `name`; 0 when it cannot be opened."""
         place = self.path(name)
-        return place.stat().st_size if place else 0
+        try:
+            return place.stat().st_size if place else 0
+        except OSError:
+            return 0
 
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
         """The regular file `name`, open for reading. Raises `CannotExamineError` when it cannot be read."""
         place = self.path(name)
         if place is None:
-            raise CannotExamineError(f"{show(self.root / name)}: cannot be opened")
+            raise CannotExamineError(f"{show(self.root / name)}: {self.closed(name) or 'cannot be opened'}")
         try:
-            stream = place.open("rb")
+            with _open_regular(place) as stream:
+                yield stream
         except OSError as error:
             raise CannotExamineError(f"{show(self.root / name)}: cannot be read ({_reason(error)})") from None
-        with stream:
-            yield stream
+
+
+def _open_regular(place: Path) -> BinaryIO:
+    """Open without following a link and without waiting for a pipe: the folder may change under our eyes."""
+    descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    stream = os.fdopen(descriptor, "rb")
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        stream.close()
+        raise OSError(errno.EINVAL, "not a regular file")
+    return stream
+
+
+def _blobs_of(resolved: Path) -> Path | None:
+    """The `blobs` folder of the Hub cache that `…/snapshots/REVISION`, or a folder in it, belongs to."""
+    for snapshots in resolved.parents:
+        if snapshots.name == "snapshots":
+            return snapshots.parent / "blobs"
+    return None

@@ -73,11 +73,7 @@ class Checkpoint:
 
     def json_head(self, name: str, only: frozenset[str]) -> JsonDocument | None:
         """The top-level keys `only` of a large JSON file, read no further than needed."""
-        if (
-            self._folder is None
-            or self._folder.path(name) is None
-            or self._folder.size(name) > TOKENIZER_LIMIT
-        ):
+        if self._folder is None or self._folder.path(name) is None or self._folder.size(name) > TOKENIZER_LIMIT:
             return None
         with self._folder.open(name) as stream:
             return read_json(stream.read(TOKENIZER_LIMIT), name, only=only)
@@ -97,9 +93,7 @@ class Checkpoint:
         unreadable: Unknown = Unknown(f"readable values of {show(name)}")
         if name in self._values:
             tensor = self._values[name]
-            array = np.asarray(
-                tensor.detach().float().numpy() if info.dtype == "BF16" else tensor.detach().numpy()
-            )
+            array = np.asarray(tensor.detach().float().numpy() if info.dtype == "BF16" else tensor.detach().numpy())
         else:
             code = _INTEGERS.get(info.dtype)
             if code is None or info.start is None or info.end is None or self._folder is None:
@@ -118,9 +112,7 @@ class Checkpoint:
         array = array.reshape(-1)
         if array.dtype.kind == "f":
             with np.errstate(invalid="ignore"):
-                if not bool(
-                    np.all(np.isfinite(array) & (array == np.floor(array)) & (np.abs(array) < 2**53))
-                ):
+                if not bool(np.all(np.isfinite(array) & (array == np.floor(array)) & (np.abs(array) < 2**53))):
                     return Unknown(f"whole numbers in {show(name)}")
         if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
             return Unknown(f"values of {show(name)} that fit 64 bits")
@@ -187,9 +179,7 @@ def _open_pickles(path: str, folder: Folder, weights: Weights) -> Checkpoint:
         try:
             pickled: PickledTensors = read_pickle(place, name)
         except OSError as error:
-            raise CannotExamineError(
-                f"{show(place)}: cannot be read ({show(error.strerror or error)})"
-            ) from None
+            raise CannotExamineError(f"{show(place)}: cannot be read ({show(error.strerror or error)})") from None
         faults += pickled.faults
         sound = sound and not pickled.faults
         nested, others = nested or pickled.nested_in, others or pickled.others
@@ -214,9 +204,7 @@ def _join(tensors: dict[str, TensorInfo], more: tuple[TensorInfo, ...], faults: 
 
 def _complete(weights: Weights) -> bool:
     """Whether all files that should be there are: else a missing tensor is the missing file's."""
-    return not any(
-        f.kind in ("index_missing_shard", "index_bad_path", "shard_missing") for f in weights.faults
-    )
+    return not any(f.kind in ("index_missing_shard", "index_bad_path", "shard_missing") for f in weights.faults)
 
 
 def _index_faults(weights: Weights, tensors: dict[str, TensorInfo]) -> list[Fault]:

@@ -7,24 +7,37 @@ an extra and is imported only here.
 
 from __future__ import annotations
 
+import io
+import re
+import warnings
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ckptdoctor.checkpoint.container import TensorInfo
+from ckptdoctor.checkpoint.container import LFS_CAUSE, LFS_MAGIC, TensorInfo
 from ckptdoctor.checkpoint.faults import Fault
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.text import show
 
 __all__ = ["PickledTensors", "read_pickle", "torch_problem"]
 
+WHOLE_LIMIT = 4 * 1024**3
+"""Bytes at most of a PyTorch file that cannot be mapped (the form before torch 1.6) and has to be read whole."""
+
+INFLATED_LIMIT = 256 * 1024 * 1024
+"""Bytes of the pickle inside an archive at most; the tensors lie beside it."""
+
+_DIRECTORY_LIMIT = 16 * 1024 * 1024
 _DTYPES = {
     "bool": "BOOL", "uint8": "U8", "int8": "I8", "int16": "I16", "uint16": "U16", "int32": "I32", "uint32": "U32",
     "int64": "I64", "uint64": "U64", "float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64",
     "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float8_e4m3fnuz": "F8_E4M3FNUZ",
     "float8_e5m2fnuz": "F8_E5M2FNUZ", "float8_e8m0fnu": "F8_E8M0", "complex64": "C64",
 }  # fmt: skip
-_NEEDS_TORCH = "reading {} needs torch 2.6 or newer: pip install 'ckptdoctor[torch]'"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# What torch says when a file needs more than tensors and plain containers.
+_OBJECT = re.compile(r"GLOBAL (\S+)|unrecognized function (.+)|add_safe_globals`,? but got (.+)|(TorchScript) archive")
 
 
 @dataclass(frozen=True)
@@ -32,7 +45,7 @@ class PickledTensors:
     """What one pickle holds. `nested_in` is the key of the dictionary that the tensors sit in (None: the outermost).
 
     `values` keeps the (memory-mapped) tensors for reading small ones later; `others` are the keys of
-    the outermost dictionary that hold no tensor.
+    the outermost dictionary beside `nested_in`.
     """
 
     tensors: tuple[TensorInfo, ...] = ()
@@ -48,54 +61,92 @@ def torch_problem() -> str | None:
         import torch
     except ImportError:
         return "torch is not installed"
-    major, minor = (int(part) for part in str(torch.__version__).split(".")[:2])
-    return (
-        None
-        if (major, minor) >= (2, 6)
-        else f"torch {show(torch.__version__)} is older than 2.6 and could run code from the file"
-    )
+    except Exception as error:  # noqa: BLE001 - a broken installation raises OSError, RuntimeError and worse
+        return f"torch cannot be imported: {show(error)}"
+    release = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
+    if release and (int(release[1]), int(release[2])) >= (2, 6):
+        return None
+    return f"torch {show(torch.__version__)} is older than 2.6 and could run code from the file"
 
 
 def read_pickle(path: Path, name: str) -> PickledTensors:
     """The tensors of the pickle at `path`, called `name` in faults.
 
-    Raises `CannotExamineError` naming the extra when torch is absent or too old. A file that torch
-    refuses is a fault.
+    Raises `CannotExamineError` when torch is absent or too old (naming the extra), or when the file
+    is of the old form and too large to be read whole. A file that torch refuses is a fault. `OSError`
+    passes through.
     """
     problem = torch_problem()
     if problem:
-        raise CannotExamineError(f"{_NEEDS_TORCH.format(show(name))} ({problem})")
-    import pickle
-
+        needs = "needs torch 2.6 or newer: pip install 'ckptdoctor[torch]'"
+        raise CannotExamineError(f"reading {show(name)} {needs} ({problem})")
     import torch
 
-    def refused(kind: str, error: Exception) -> PickledTensors:
-        first_line = (str(error).strip().splitlines() or [""])[0]
-        return PickledTensors(
-            faults=(Fault(kind, name, detail=show(f"{type(error).__name__}: {first_line}")),)
-        )
-
-    if path.stat().st_size == 0:
-        return PickledTensors(faults=(Fault("empty_file", name, offset=0),))
+    size = path.stat().st_size
     with path.open("rb") as stream:
-        if stream.read(24).startswith(b"version https://git-lfs"):
-            cause = "the repository was cloned without git-lfs"
-            return PickledTensors(
-                faults=(Fault("lfs_pointer", name, offset=0, found=path.stat().st_size, detail=cause),)
-            )
-    # Only the zip format of torch 1.6 and later can be mapped; an older file is read whole.
-    for mapped in (True, False):
-        try:
-            content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
-            break
-        except pickle.UnpicklingError as error:
-            return refused(
-                "pickle_objects" if "weights_only" in str(error).lower() else "pickle_damaged", error
-            )
-        except Exception as error:  # noqa: BLE001 - torch raises anything at all on damaged input
-            if not mapped or "mmap" not in str(error):
-                return refused("pickle_damaged", error)
-    return _describe(content, name)
+        start = stream.read(len(LFS_MAGIC))
+    archive = start.startswith(b"PK\x03\x04")
+    if size == 0:
+        return _faulty("empty_file", name)
+    if start == LFS_MAGIC:
+        return _faulty("lfs_pointer", name, LFS_CAUSE, found=size)
+    if not archive and not start.startswith(b"\x80"):
+        return _faulty("pickle_damaged", name, "it starts neither like a zip archive nor like a pickle", found=size)
+    # Only the zip form of torch 1.6 and later can be mapped, and only by a name in UTF-8.
+    mapped = archive and not _SURROGATE.search(str(path))
+    if not mapped and size > WHOLE_LIMIT:
+        raise CannotExamineError(
+            f"{show(name)}: a PyTorch file of {size} bytes that has to be read whole;"
+            " save it again with torch.save or as safetensors"
+        )
+    bomb = _inflates(path) if archive else None
+    if bomb:
+        return _faulty("pickle_damaged", name, bomb, found=size)
+    try:
+        with warnings.catch_warnings(), path.open("rb") as stream:
+            warnings.simplefilter("ignore")
+            content = torch.load(path if mapped else stream, map_location="cpu", weights_only=True, mmap=mapped)
+            return _describe(content, name)
+    except Exception as error:  # noqa: BLE001 - torch raises anything at all on damaged input
+        return _refused(error, name)
+
+
+def _faulty(kind: str, name: str, detail: str = "", found: int | None = None) -> PickledTensors:
+    return PickledTensors(faults=(Fault(kind, name, offset=0, found=found, detail=detail),))
+
+
+def _refused(error: Exception, name: str) -> PickledTensors:
+    """Why torch would not read the file, without its advice to load it unsafely."""
+    text = str(error)
+    match = _OBJECT.search(text)
+    if match:
+        thing = next(group for group in match.groups() if group)
+        return PickledTensors(
+            faults=(Fault("pickle_objects", name, found=show(thing), detail=f"it holds {show(thing)}"),)
+        )
+    said = text.partition("WeightsUnpickler error:")[2] or text
+    first = (said.strip().splitlines() or [""])[0].partition(". ")[0]
+    return PickledTensors(faults=(Fault("pickle_damaged", name, detail=show(f"{type(error).__name__}: {first}")),))
+
+
+class _SmallReads(io.FileIO):
+    """A file that gives no more than `_DIRECTORY_LIMIT` bytes at once: `zipfile` reads the directory in one piece."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is not None and size > _DIRECTORY_LIMIT:
+            raise zipfile.BadZipFile("the directory of the archive is too large")
+        return super().read(_DIRECTORY_LIMIT if size is None or size < 0 else size) or b""
+
+
+def _inflates(path: Path) -> str | None:
+    """Whether torch would unpack a file much larger than it is; torch.save compresses nothing."""
+    try:
+        with _SmallReads(path) as stream, zipfile.ZipFile(stream) as archive:
+            entries = archive.infolist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        return f"the archive is damaged: {show(error)}"
+    unpacked = sum(e.file_size for e in entries if e.compress_type != zipfile.ZIP_STORED or e.filename.endswith(".pkl"))
+    return f"its pickle takes {unpacked} bytes, which is no checkpoint" if unpacked > INFLATED_LIMIT else None
 
 
 def _describe(content: Any, name: str) -> PickledTensors:
@@ -113,18 +164,11 @@ def _describe(content: Any, name: str) -> PickledTensors:
             if len(inner) > len(found):
                 found, nested_in = inner, str(key)
     if not found:
-        return PickledTensors(
-            faults=(Fault("pickle_without_tensors", name, detail=show(type(content).__name__)),)
-        )
-    infos = tuple(
-        TensorInfo(
-            key,
-            _DTYPES.get(str(value.dtype).removeprefix("torch."), str(value.dtype)),
-            tuple(value.shape),
-            name,
-        )
-        for key, value in found.items()
-    )
+        return _faulty("pickle_without_tensors", name, show(type(content).__name__))
+    infos = []
+    for key, value in found.items():
+        dtype = str(value.dtype).removeprefix("torch.")
+        infos.append(TensorInfo(key, _DTYPES.get(dtype, dtype), tuple(value.shape), name))
     outer = content if nested_in is not None else {}
     others = tuple(str(k) for k in outer if str(k) != nested_in)
-    return PickledTensors(infos, found, nested_in, others)
+    return PickledTensors(tuple(infos), found, nested_in, others)

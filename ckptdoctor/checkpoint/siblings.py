@@ -1,0 +1,47 @@
+"""The small files beside weights: configs, tokenizer and template, each read with its limit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ckptdoctor.checkpoint.folder import Folder
+from ckptdoctor.checkpoint.jsonreader import JsonDocument, read_json
+from ckptdoctor.checkpoint.weights import read_json_file
+
+__all__ = ["Siblings"]
+
+TOKENIZER_LIMIT = 128 * 1024 * 1024
+"""Bytes of a tokenizer.json that is opened; only its first part is parsed."""
+
+TEXT_LIMIT = 1024 * 1024
+"""Bytes of a text file (a chat template) that are read."""
+
+
+class Siblings:
+    """Read access to the small files of one folder. What cannot be opened counts as absent here."""
+
+    def __init__(self, root: Path) -> None:
+        self._folder = Folder(root)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all entries of the folder, sorted."""
+        return self._folder.names
+
+    def json(self, name: str) -> JsonDocument | None:
+        """The JSON file `name` with its faults, or None when there is none."""
+        return read_json_file(self._folder, name)
+
+    def json_head(self, name: str, only: frozenset[str]) -> JsonDocument | None:
+        """The top-level keys `only` of a large JSON file, read no further than needed."""
+        if self._folder.path(name) is None or self._folder.size(name) > TOKENIZER_LIMIT:
+            return None
+        with self._folder.open(name) as stream:
+            return read_json(stream.read(TOKENIZER_LIMIT), name, only=only)
+
+    def text(self, name: str) -> str | None:
+        """The text file `name` (its first MiB), or None when there is none."""
+        if self._folder.path(name) is None:
+            return None
+        with self._folder.open(name) as stream:
+            return stream.read(TEXT_LIMIT).decode("utf-8", errors="replace")

@@ -1,0 +1,81 @@
+"""`ckptdoctor explain`: the page of one rule."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from ckptdoctor.cli.output import color_option, emit
+
+if TYPE_CHECKING:
+    from ckptdoctor.report.segments import Line
+    from ckptdoctor.rulebook.rules import Rule
+
+__all__ = ["explain", "page"]
+
+
+@click.command()
+@click.argument("rule")
+@color_option
+def explain(rule: str, color: str) -> None:
+    """Print the page of a rule.
+
+    RULE is an id or a name. The page says what is checked, what a person would see, and what to do.
+    """
+    from ckptdoctor.report import surface_for
+    from ckptdoctor.report.render import render_lines
+    from ckptdoctor.scan import rulebook
+
+    emit(render_lines(page(rulebook().get(rule)), surface_for(sys.stdout, color)))
+
+
+def page(rule: Rule) -> Iterator[Line]:
+    """The page as lines. A section that a rule leaves empty still stands, so that all pages look alike."""
+    from ckptdoctor.report.segments import BLANK, Segment, line
+
+    yield line(Segment(rule.id, rule.severity.value), f" {rule.name}", Segment(f"  ({rule.severity.value})", "quiet"))
+    for title, texts in _sections(rule):
+        yield BLANK
+        yield line(Segment(title, "label"), indent=2)
+        for text in texts or ["none"]:
+            yield line(text, indent=4, hang=2)
+
+
+def _sections(rule: Rule) -> list[tuple[str, list[str]]]:
+    return [
+        ("checks", _checks(rule)),
+        ("says", [rule.message]),
+        ("you would see", [rule.effect]),
+        ("next", [rule.advice]),
+        ("why", [rule.why] if rule.why else []),
+        ("seen in", list(rule.seen_in)),
+        ("fix", [f"{rule.fix.treatment}: {rule.fix.summary} ({rule.fix.safety})"] if rule.fix else []),
+        ("examples", _examples(rule)),
+    ]
+
+
+def _checks(rule: Rule) -> list[str]:
+    from ckptdoctor.rulebook.rules import FAMILIES
+
+    texts = []
+    if about := FAMILIES.get(rule.family):
+        texts.append(f"about: {about}")
+    if rule.scope == "serving":
+        texts.append("judged once for each engine release")
+    if rule.for_each:
+        texts.append(f"for each: {rule.for_each}")
+    if rule.when:
+        texts.append(f"{'applies' if rule.claim else 'fires'} when: {rule.when}")
+    if rule.claim:
+        texts.append(f"must hold: {rule.claim}")
+    if rule.user:
+        texts.append(f"from: {rule.where}")
+    return texts
+
+
+def _examples(rule: Rule) -> list[str]:
+    kinds = (("fires on", rule.bad), ("quiet on", rule.good))
+    return [f"{kind}: {', '.join(names)}" for kind, names in kinds if names]

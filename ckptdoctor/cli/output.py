@@ -1,0 +1,64 @@
+"""Writing a command's result to stdout, and the options that decide how it looks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from ckptdoctor.errors import CannotExamineError
+
+__all__ = ["PIPE_CLOSED", "color_option", "emit", "format_option"]
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+PIPE_CLOSED = 141
+"""What a shell reports for a program that a closed pipe ended (128 + SIGPIPE), as for `cat` and `grep`."""
+
+
+def color_option(command: C) -> C:
+    """`--color auto|always|never`."""
+    return click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        help="Colours in the text output; auto: on a terminal, unless NO_COLOR is set.",
+    )(command)
+
+
+def format_option(*names: str) -> Callable[[C], C]:
+    """`--format`, with the first of `names` as the default."""
+    return click.option(
+        "--format",
+        "fmt",
+        type=click.Choice(names),
+        default=names[0],
+        show_default=True,
+        help="Form of the output on stdout.",
+    )
+
+
+def emit(text: str) -> None:
+    """Write `text` to stdout at once: a full disk or a closed pipe is noticed here and not at exit."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _abandon_stdout()
+        raise SystemExit(PIPE_CLOSED) from None
+    except OSError as error:
+        _abandon_stdout()
+        raise CannotExamineError(f"the output could not be written: {error.strerror or error}") from error
+
+
+def _abandon_stdout() -> None:
+    # Python flushes stdout once more at exit and would complain about the same error.
+    with contextlib.suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)

@@ -1,0 +1,89 @@
+"""`ckptdoctor scan`: examine drafts and report what was found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ckptdoctor.cli.errors import say
+from ckptdoctor.cli.output import color_option, emit, format_option
+from ckptdoctor.text import show
+
+if TYPE_CHECKING:
+    from ckptdoctor.findings import Report
+
+__all__ = ["scan"]
+
+_FOUND = 1
+_FAILED = 3
+
+
+def _ids(values: Iterable[str]) -> list[str]:
+    """The ids of a repeatable option whose values may be lists with commas."""
+    return [word for value in values for part in value.split(",") if (word := part.strip())]
+
+
+@click.command()
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.option("--target", metavar="PATH", help="The model that the draft guesses for: its folder or config.json.")
+@format_option("text", "json")
+@click.option(
+    "--rules",
+    "rule_dirs",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder with rules of your own; may be repeated.",
+)
+@click.option("--select", metavar="ID", multiple=True, help="Judge these rules alone; may be repeated, or A,B.")
+@click.option("--ignore", metavar="ID", multiple=True, help="Leave these rules out; may be repeated, or A,B.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "note", "never"]),
+    default="error",
+    show_default=True,
+    help="Exit with 1 for a finding of this severity or worse.",
+)
+@color_option
+@click.pass_context
+def scan(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    target: str | None,
+    fmt: str,
+    rule_dirs: tuple[Path, ...],
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    fail_on: str,
+    color: str,
+) -> None:
+    """Examine drafts and report what is wrong.
+
+    PATH is the folder or a file of a draft. Nothing is changed, and no weights are read: only headers,
+    configs and small tensors.
+    """
+    from ckptdoctor.report import capped, render, surface_for
+    from ckptdoctor.scan import examine_paths
+
+    report = capped(examine_paths(paths, target=target, rules=rule_dirs, select=_ids(select), ignore=_ids(ignore)))
+    emit(render(report, fmt, surface_for(sys.stdout, color)))
+    if fmt != "text":
+        for path, reason in report.failed:
+            say(f"could not examine {show(path, 4096)}: {reason}")
+    ctx.exit(_exit_code(report, fail_on))
+
+
+def _exit_code(report: Report, fail_on: str) -> int:
+    """3 when a path could not be examined (the answer is not whole), else 1 for findings that count, else 0."""
+    from ckptdoctor.findings import Severity
+
+    if report.failed:
+        return _FAILED
+    if fail_on == "never":
+        return 0
+    level = Severity(fail_on).rank
+    return _FOUND if any(report.count(s) for s in Severity if s.rank >= level) else 0

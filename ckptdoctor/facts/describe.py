@@ -1,0 +1,278 @@
+"""Checkpoint, target and knowledge → `Facts`, the only names that rules may use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ckptdoctor.checkpoint import Checkpoint, TensorInfo
+from ckptdoctor.facts.aux_layers import read_aux_layers
+from ckptdoctor.facts.config import Config
+from ckptdoctor.facts.draft import Architecture, Draft, Fc, Flags, Matrix, Names, Writing
+from ckptdoctor.facts.files import Files, describe_files
+from ckptdoctor.facts.knowledge import Algorithm, Knowledge, knowledge
+from ckptdoctor.facts.layout import Layout, lay_out
+from ckptdoctor.facts.names import Named, canonical_names, prefixes_of
+from ckptdoctor.facts.signs import Evidence, Verdict, weigh
+from ckptdoctor.facts.sizes import claims_of, measure_sizes
+from ckptdoctor.facts.target import Target
+from ckptdoctor.facts.tokens import Tokens, describe_tokens
+from ckptdoctor.facts.vocab import VocabMap, describe_vocab
+from ckptdoctor.findings import Confidence
+from ckptdoctor.unknown import Known, Unknown
+
+__all__ = ["FACT_NAMES", "Facts", "describe"]
+
+FACT_NAMES: Mapping[str, type] = {
+    "files": Files,
+    "draft": Draft,
+    "target": Target,
+    "vocab": VocabMap,
+    "tokens": Tokens,
+}
+"""The roots of every expression in a rule."""
+
+_NEEDS_TARGET = Unknown("the target (--target PATH)")
+_NEEDS_HEADERS = Unknown("weight files with sound headers")
+_NEEDS_TABLE = Unknown("an algorithm whose full set of parameters is known")
+_PLAIN = Algorithm("unknown", "unknown", 0, (), False, False, None, (), (), (), {})
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All facts of one examination. `uncertain` names those that are one reading among several."""
+
+    files: Files
+    draft: Draft
+    target: Target | None
+    vocab: VocabMap
+    tokens: Tokens
+    uncertain: Mapping[str, Confidence]
+
+    def roots(self) -> dict[str, object]:
+        """The facts by root name, as expressions see them."""
+        target: Known[Target] = self.target if self.target is not None else _NEEDS_TARGET
+        return {
+            "files": self.files, "draft": self.draft, "target": target, "vocab": self.vocab, "tokens": self.tokens
+        }  # fmt: skip
+
+
+def describe(checkpoint: Checkpoint, target: Target | None, known: Knowledge | None = None) -> Facts:
+    """Measure everything that rules may ask about `checkpoint`. Never raises for any content."""
+    known = known or knowledge()
+    config = Config(checkpoint.config, known)
+    evidence = _evidence(checkpoint, config)
+    found = weigh({a.id: (a.needs, a.signs) for a in known.algorithms.values()}, evidence)
+    algorithm = known.algorithms.get(found.winner or "", _PLAIN)
+    writers = {w.id: (3, w.signs) for w in known.writers.values()}
+    writer = weigh(writers, Evidence(**{**evidence.__dict__, "algorithm": algorithm.id}))
+    named = canonical_names(checkpoint.tensors, known.naming, strip_model=algorithm.tabled)
+    canonical = {n.canonical: checkpoint.tensors[n.stored] for n in reversed(named.values())}
+    trusted = checkpoint.names_sound
+    attention = _attention(checkpoint.tensors)
+    layout: Layout | None = None
+    if trusted and algorithm.tabled:
+        kind = "mla" if attention == "mla" else "gqa"
+        layout = lay_out(checkpoint.tensors, named, algorithm, kind, config, known)
+    head = canonical.get("lm_head.weight") or canonical.get("lm_head.weight_packed")
+    vocab = describe_vocab(checkpoint, config, canonical, head if _owns_head(algorithm) else None, target, trusted)
+    draft = _draft(checkpoint, config, known, algorithm, attention, writer, named, canonical, layout, target)
+    uncertain: dict[str, Confidence] = {}
+    if found.winner is not None and found.margin <= 1:
+        uncertain["draft.algorithm"] = Confidence.LIKELY
+    if writer.winner is not None and writer.margin <= 1:
+        uncertain["draft.writer"] = Confidence.LIKELY
+    return Facts(
+        describe_files(checkpoint), draft, target, vocab, describe_tokens(checkpoint.root, target, vocab), uncertain
+    )
+
+
+def _owns_head(algorithm: Algorithm) -> bool:
+    return algorithm.tabled and any(p.judged == "head" and p.shape[:1] == ("D",) for p in algorithm.parameters)
+
+
+def _evidence(checkpoint: Checkpoint, config: Config) -> Evidence:
+    tensors = checkpoint.tensors
+    hidden = _hidden_by_shape(tensors)
+    queries: set[int] = set()
+    fcs: set[int] = set()
+    for name, info in tensors.items():
+        if len(info.shape) == 2 and hidden and info.shape[1] % hidden == 0:
+            if re.search(r"\.(q_proj|q_a_proj|qkv_proj|wq)\.weight$", name):
+                queries.add(info.shape[1] // hidden)
+            elif re.search(r"(^|\.)fc\.weight$", name):
+                fcs.add(info.shape[1] // hidden)
+    return Evidence(
+        names=tuple(tensors), config=config, attention_inputs=frozenset(queries), fc_inputs=frozenset(fcs),
+        files=checkpoint.names_in_folder(), state_keys=checkpoint.state_keys, container=checkpoint.kind,
+    )  # fmt: skip
+
+
+def _hidden_by_shape(tensors: Mapping[str, TensorInfo]) -> int | None:
+    """The hidden size as most norms and output projections of the layers have it; None without any."""
+    votes: dict[int, int] = {}
+    for name, info in tensors.items():
+        if info.shape and re.search(
+            r"(input_layernorm|hidden_norm|post_attention_layernorm|(^|\.)norm|o_proj|down_proj|(^|\.)fc)\.weight$",
+            name,
+        ):
+            votes[info.shape[0]] = votes.get(info.shape[0], 0) + 1
+    return max(votes, key=lambda size: votes[size]) if votes else None
+
+
+def _attention(tensors: Mapping[str, TensorInfo]) -> str:
+    if any("kv_a_proj_with_mqa" in name for name in tensors):
+        return "mla"
+    return (
+        "qwen3"
+        if any(name.endswith(("self_attn.q_norm.weight", "self_attn.k_norm.weight")) for name in tensors)
+        else "llama"
+    )
+
+
+def _draft(
+    checkpoint: Checkpoint,
+    config: Config,
+    known: Knowledge,
+    algorithm: Algorithm,
+    attention: str,
+    written: Verdict,
+    named: Mapping[str, Named],
+    canonical: Mapping[str, TensorInfo],
+    layout: Layout | None,
+    target: Target | None,
+) -> Draft:
+    trusted = checkpoint.names_sound
+    claims = claims_of(config)
+    values, sizes, shapes = (
+        measure_sizes(layout.placed, claims, algorithm.attention_input) if layout else (dict(claims.values), (), ())
+    )
+    aux = read_aux_layers(config, known.fields["aux_layer_ids"], algorithm, target)
+    untabled: Unknown = _NEEDS_TABLE if trusted else _NEEDS_HEADERS
+    depth = config.size("num_hidden_layers")
+    declared_target = config.size("target_hidden_size")
+    hidden = values.get("H") or _hidden_by_shape(checkpoint.tensors)
+    head = canonical.get("lm_head.weight") or canonical.get("lm_head.weight_packed")
+    flags = {name: (f.value if (f := config.flag(name)) else None) for name in known.fields["flags"]}
+    variant = next((v for v, p in algorithm.variants if any(p.search(n) for n in checkpoint.tensors)), None)
+    return Draft(
+        algorithm=algorithm.id,
+        algorithm_name=algorithm.name,
+        variant=variant,
+        block=algorithm.block,
+        tabled=algorithm.tabled,
+        attention=attention if trusted else _NEEDS_HEADERS,
+        architecture=_architecture(config, known),
+        writer=_writer(written, known),
+        has_config=config.present,
+        hidden_size=hidden if hidden is not None else Unknown("hidden_size in config.json"),
+        heads=_value(config, "num_attention_heads"),
+        kv_heads=_value(config, "num_key_value_heads"),
+        head_dim=claims.values.get("hd"),
+        vocab_size=claims.values.get("V"),
+        target_hidden_size=declared_target.value if declared_target else None,
+        depth_claimed=depth.value if depth else None,
+        depth_claimed_line=depth.line if depth else None,
+        depth_stored=len(layout.layers) if layout else untabled,
+        first_attention_input=_first_attention_input(canonical) if trusted else _NEEDS_HEADERS,
+        fc=_fc(canonical, values, aux.claimed, algorithm, target) if trusted else _NEEDS_HEADERS,
+        head=_matrix(head) if trusted else _NEEDS_HEADERS,
+        embedding=_matrix(canonical.get("embed_tokens.weight")) if trusted else _NEEDS_HEADERS,
+        names=_names(layout, named, canonical, known) if layout else untabled,
+        sizes=sizes if layout else untabled,
+        shapes=shapes if layout else untabled,
+        flags=Flags(**{k: flags[k] for k in Flags.__dataclass_fields__}),
+        aux=aux,
+        malformed=tuple(config.malformed),
+    )
+
+
+def _value(config: Config, name: str) -> int | None:
+    field = config.size(name)
+    return field.value if field else None
+
+
+def _architecture(config: Config, known: Knowledge) -> Architecture:
+    field = config.at("architectures")
+    value: Any = field.value if field else None
+    name = value[0] if isinstance(value, list) and value else value
+    if not isinstance(name, str):
+        return Architecture(None, field.line if field else None, None, None)
+    entry = known.architectures.get(name, {})
+    return Architecture(name, field.line if field else None, entry.get("algorithm"), entry.get("attention"))
+
+
+def _writer(written: Verdict, known: Knowledge) -> Writing:
+    if written.winner is None:
+        return Writing("unknown", "an unknown writer", "unknown", "unknown")
+    writer = known.writers[written.winner]
+    return Writing(writer.id, writer.name, writer.conventions["records_ids"], writer.conventions["map"])
+
+
+def _matrix(info: TensorInfo | None) -> Matrix | None:
+    if info is None or len(info.shape) != 2:
+        return None
+    return Matrix(info.name, info.file, info.shape[0], info.shape[1], info.dtype)
+
+
+def _first_attention_input(canonical: Mapping[str, TensorInfo]) -> Known[int]:
+    for projection in ("q_proj", "q_a_proj"):
+        info = canonical.get(f"layers.0.self_attn.{projection}.weight")
+        if info is not None and len(info.shape) == 2:
+            return info.shape[1]
+    return Unknown("a query projection in layer 0")
+
+
+def _fc(
+    canonical: Mapping[str, TensorInfo],
+    values: Mapping[str, int],
+    claimed: Known[int],
+    algorithm: Algorithm,
+    target: Target | None,
+) -> Known[Fc | None]:
+    info = canonical.get("fc.weight")
+    if info is None or len(info.shape) != 2 or not algorithm.tabled:
+        return None
+    out, width_in = info.shape
+    width = values.get("T") or values.get("H")
+    expected: Known[int]
+    if algorithm.id == "eagle1":
+        expected = 2 * values["H"] if "H" in values else Unknown("hidden_size in config.json")
+    elif isinstance(claimed, Unknown):
+        expected = claimed
+    else:
+        expected = claimed * width if width else Unknown("hidden_size in config.json")
+    states = width_in // width if width and width_in % width == 0 else None
+    mismatch: Known[str]
+    if isinstance(expected, Unknown):
+        mismatch = expected
+    elif expected == width_in:
+        mismatch = "none"
+    else:
+        real = target.hidden_size if target is not None else None
+        real_width = None if real is None or isinstance(real, Unknown) else real
+        if real_width and not isinstance(claimed, Unknown) and claimed * real_width == width_in:
+            mismatch, states = "target_hidden_size", claimed
+        elif states:
+            mismatch = "aux_count"
+        else:
+            mismatch = "width"
+    return Fc(
+        name=info.name, file=info.file, in_features=width_in, out_features=out, has_bias="fc.bias" in canonical,
+        expected_in=expected, states=states, mismatch=mismatch, square=width_in == values.get("H"),
+    )  # fmt: skip
+
+
+def _names(layout: Layout, named: Mapping[str, Named], canonical: Mapping[str, TensorInfo], known: Knowledge) -> Names:
+    return Names(
+        prefixes=prefixes_of(named.values(), known.naming),
+        missing=layout.missing,
+        incomplete=layout.incomplete,
+        strangers=layout.strangers,
+        collisions=layout.collisions,
+        layer_names=layout.layer_names,
+        has_input_norm="input_norm.weight" in canonical,
+        has_fc_norm=any(re.match(r"fc_norm\.\d+\.weight$", n) for n in canonical),
+    )

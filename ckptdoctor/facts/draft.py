@@ -1,0 +1,145 @@
+"""`Draft`: what a checkpoint is as a draft, one normalised form whatever the dialect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ckptdoctor.facts.aux_layers import AuxLayers
+from ckptdoctor.facts.config import Malformed
+from ckptdoctor.facts.layout import Incomplete, Missing, Stranger
+from ckptdoctor.facts.names import Prefix
+from ckptdoctor.facts.sizes import ShapeMismatch, Size
+from ckptdoctor.unknown import Known
+
+__all__ = ["Architecture", "Draft", "Fc", "Flags", "Matrix", "Names", "Writing"]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """`architectures` of the config. `algorithm` and `attention` are what that class builds, where it is known."""
+
+    name: str | None
+    line: int | None
+    algorithm: str | None
+    attention: str | None
+
+
+@dataclass(frozen=True)
+class Writing:
+    """Who wrote the draft, and what that writer is known to do (rules/writers).
+
+    `id` is `unknown` when no writer's signs suffice. `records_ids` and `map` are `always`, `sometimes`,
+    `mostly` or `never`; `unknown` for an unknown writer.
+    """
+
+    id: str
+    name: str
+    records_ids: str
+    map: str
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A stored matrix: [rows, columns]."""
+
+    name: str
+    file: str
+    rows: int
+    columns: int
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Fc:
+    """The projection that fuses the target's states.
+
+    `expected_in` is captured layers times the target's width as the config gives both; `mismatch` says
+    how the stored width differs: `none`, `target_hidden_size` (it fits the target's real width, which
+    the config does not give), `aux_count` (it fits another number of layers, `states`), or `width` (it fits
+    no number of layers). `square` says that input and output are as wide as the embedding, where
+    SGLang and the EAGLE reference skip it.
+    """
+
+    name: str
+    file: str
+    in_features: int
+    out_features: int
+    has_bias: bool
+    expected_in: Known[int]
+    states: int | None
+    mismatch: Known[str]
+    square: bool
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Flags as the config states them; None where it does not."""
+
+    norm_before_residual: bool | None
+    norm_before_fc: bool | None
+    fc_norm: bool | None
+    norm_output: bool | None
+    use_aux_hidden_state: bool | None
+    bias: bool | None
+    attention_bias: bool | None
+    tie_word_embeddings: bool | None
+
+
+@dataclass(frozen=True)
+class Names:
+    """The stored names against the parameter table of the algorithm.
+
+    `prefixes` stand before names; `layer_names` is how the layers are called in the file (`midlayer`,
+    `layers.0`); `collisions` are stored names that mean a parameter which another name already gives.
+    """
+
+    prefixes: tuple[Prefix, ...]
+    missing: tuple[Missing, ...]
+    incomplete: tuple[Incomplete, ...]
+    strangers: tuple[Stranger, ...]
+    collisions: tuple[str, ...]
+    layer_names: tuple[str, ...]
+    has_input_norm: bool
+    has_fc_norm: bool
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A draft.
+
+    `algorithm` is `eagle1`, `eagle3`, `peagle`, `dflash`, `dspark`, `mtp`, `medusa`, `plain` or
+    `unknown`; `variant` names a relative (`domino`, `dflash2`, `eagle3.1`). `block` is True for the
+    algorithms that draft a block in one pass. `tabled` is True where the full set of parameters is
+    known, so that missing ones can be told. `attention` is `llama`, `qwen3` (with q_norm and k_norm) or
+    `mla`. `depth_claimed` and `depth_stored` count decoder layers. `target_hidden_size` is the config's
+    word. `sizes` are claims of the config that no tensor bears out, `shapes` tensors that fit no size.
+    """
+
+    algorithm: str
+    algorithm_name: str
+    variant: str | None
+    block: bool
+    tabled: bool
+    attention: Known[str]
+    architecture: Architecture
+    writer: Writing
+    has_config: bool
+    hidden_size: Known[int]
+    heads: int | None
+    kv_heads: int | None
+    head_dim: int | None
+    vocab_size: int | None
+    target_hidden_size: int | None
+    depth_claimed: int | None
+    depth_claimed_line: int | None
+    depth_stored: Known[int]
+    first_attention_input: Known[int]
+    fc: Known[Fc | None]
+    head: Known[Matrix | None]
+    embedding: Known[Matrix | None]
+    names: Known[Names]
+    sizes: Known[tuple[Size, ...]]
+    shapes: Known[tuple[ShapeMismatch, ...]]
+    flags: Flags
+    aux: AuxLayers
+    malformed: tuple[Malformed, ...]

@@ -1,0 +1,140 @@
+"""What the data under `rules/` knows of drafts: fields, names, algorithms and writers.
+
+Read with the fast YAML loader and kept; the files are ours and checked by tests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ckptdoctor.resources import rules_dir
+
+__all__ = ["Algorithm", "Knowledge", "Parameter", "Sign", "Writer", "knowledge"]
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True)
+class Sign:
+    """One sign that speaks for (or, with a negative weight, against) an algorithm or a writer."""
+
+    weight: int
+    conditions: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a draft: its name (with `{i}`-like blanks), shape in symbols, and when it must be there.
+
+    `layers` is `first`, `later` or `all` for parameters of a layer. `judged` names the examiner that
+    looks at this parameter by itself (`fc`, `head`, `map`), so that the general ones leave it alone.
+    """
+
+    name: str
+    shape: tuple[str, ...] = ()
+    optional: bool = False
+    group: str | None = None
+    layers: str = "all"
+    judged: str | None = None
+    if_declared: str | None = None
+    unless: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A kind of draft: how it is recognised and which parameters it has."""
+
+    id: str
+    name: str
+    needs: int
+    signs: tuple[Sign, ...]
+    tabled: bool
+    block: bool
+    captures: int | None
+    variants: tuple[tuple[str, re.Pattern[str]], ...]
+    parameters: tuple[Parameter, ...]
+    layer: tuple[Parameter, ...]
+    attention_input: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A trainer or converter: how its drafts are recognised, and what it means by what it writes."""
+
+    id: str
+    name: str
+    url: str
+    signs: tuple[Sign, ...]
+    conventions: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """All of it, by id."""
+
+    fields: Mapping[str, Any]
+    naming: Mapping[str, Any]
+    algorithms: Mapping[str, Algorithm]
+    attention: Mapping[str, tuple[Parameter, ...]]
+    feed_forward: tuple[Parameter, ...]
+    architectures: Mapping[str, Mapping[str, str]]
+    writers: Mapping[str, Writer]
+
+
+@lru_cache(maxsize=4)
+def knowledge(root: Path | None = None) -> Knowledge:
+    """The knowledge under `root` (default: the rules that ship with the package)."""
+    base = root or rules_dir()
+    algorithms: dict[str, Any] = {p.stem: _load(p) for p in sorted((base / "algorithms").glob("*.yaml"))}
+    decoder = algorithms.pop("decoder")
+    architectures = algorithms.pop("architectures")
+    writers = [_load(p) for p in sorted((base / "writers").glob("*.yaml"))]
+    return Knowledge(
+        fields=_load(base / "facts" / "fields.yaml"),
+        naming=_load(base / "facts" / "naming.yaml"),
+        algorithms={name: _algorithm(raw, algorithms) for name, raw in algorithms.items()},
+        attention={kind: _parameters(rows) for kind, rows in decoder["attention"].items()},
+        feed_forward=_parameters(decoder["feed_forward"]),
+        architectures=architectures,
+        writers={w["id"]: Writer(w["id"], w["name"], w["url"], _signs(w["signs"]), w["conventions"]) for w in writers},
+    )
+
+
+def _load(path: Path) -> Any:
+    return yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506 - a safe loader, in C
+
+
+def _signs(rows: list[dict[str, Any]]) -> tuple[Sign, ...]:
+    return tuple(Sign(row["weight"], {k: v for k, v in row.items() if k != "weight"}) for row in rows)
+
+
+def _parameters(rows: list[dict[str, Any]]) -> tuple[Parameter, ...]:
+    def shape(text: object) -> tuple[str, ...]:
+        return tuple(part.strip() for part in str(text).split(" x ")) if text else ()
+
+    return tuple(Parameter(**{**row, "shape": shape(row.get("shape"))}) for row in rows)
+
+
+def _algorithm(raw: dict[str, Any], all_of_them: Mapping[str, Any]) -> Algorithm:
+    base = all_of_them[raw["extends"]] if "extends" in raw else {}
+    merged = {**base, **raw}
+    return Algorithm(
+        id=raw["id"],
+        name=raw["name"],
+        needs=raw["needs"],
+        signs=_signs(raw["signs"]),
+        tabled=bool(merged.get("tabled")),
+        block=bool(merged.get("block")),
+        captures=merged.get("captures"),
+        variants=tuple((v["id"], re.compile(v["tensor"])) for v in merged.get("variants", ())),
+        parameters=_parameters([*base.get("parameters", ()), *raw.get("parameters", ())]),
+        layer=_parameters([*base.get("layer", ()), *raw.get("layer", ())]),
+        attention_input=merged.get("attention_input", {}),
+    )

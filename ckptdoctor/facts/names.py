@@ -1,0 +1,99 @@
+"""Names: what each stored tensor would be called without prefixes, and in the usual layout."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Named", "Prefix", "canonical_names", "prefixes_of"]
+
+MAX_STRIPPED = 8
+
+
+@dataclass(frozen=True)
+class Named:
+    """A stored name and its canonical form: prefixes off, layer 0 called `layers.0`.
+
+    `prefix` is what was taken off (`""` for nothing), `alias` the layer's name as stored (`midlayer`,
+    `layers.0`; `""` outside layers).
+    """
+
+    stored: str
+    canonical: str
+    prefix: str
+    alias: str
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """A prefix that stands before names: how many carry it, whose it is, and whether the head is among them.
+
+    `kind` is `trainer` (nobody strips it), `model` (some engines understand it) or `doubled`
+    (`model.model.`, or a trainer's prefix twice).
+    """
+
+    text: str
+    kind: str
+    source: str
+    count: int
+    of: int
+    example: str
+    covers_head: bool
+    covers_map: bool
+
+
+def canonical_names(names: Iterable[str], naming: Mapping[str, Any], *, strip_model: bool) -> dict[str, Named]:
+    """Stored name → `Named`. With `strip_model`, a leading `model.` is a prefix too (drafts, not whole models)."""
+    prefixes = [row["text"] for row in naming["trainer_prefixes"]]
+    if strip_model:
+        prefixes.append(naming["model_prefix"])
+    aliases = [(re.compile(row["from"]), row["to"]) for row in naming["layer_aliases"]]
+    return {name: _name(name, prefixes, aliases) for name in names}
+
+
+def _name(stored: str, prefixes: list[str], aliases: list[tuple[re.Pattern[str], str]]) -> Named:
+    rest, taken = stored, ""
+    for _ in range(MAX_STRIPPED):
+        prefix = next((p for p in prefixes if rest.startswith(p) and len(rest) > len(p)), None)
+        if prefix is None:
+            break
+        taken, rest = taken + prefix, rest[len(prefix) :]
+    canonical, alias = rest, ""
+    for pattern, to in aliases:
+        canonical, changed = pattern.subn(to, rest)
+        if changed:
+            alias = pattern.match(rest).group().rstrip(".")  # type: ignore[union-attr]
+            break
+    else:
+        layer = re.match(r"layers\.\d+", rest)
+        alias = layer.group() if layer else ""
+    return Named(stored, canonical, taken, alias)
+
+
+def prefixes_of(named: Iterable[Named], naming: Mapping[str, Any]) -> tuple[Prefix, ...]:
+    """The prefixes that were taken off, most frequent first."""
+    all_named = list(named)
+    counts = Counter(n.prefix for n in all_named if n.prefix)
+    sources = {row["text"]: row["from"] for row in naming["trainer_prefixes"]}
+    model = naming["model_prefix"]
+    found: list[Prefix] = []
+    for text, count in counts.most_common():
+        carriers = [n for n in all_named if n.prefix == text]
+        trainer = next((source for prefix, source in sources.items() if prefix in text), None)
+        doubled = any(text.count(p) > 1 for p in (*sources, model))
+        found.append(
+            Prefix(
+                text=text,
+                kind="doubled" if doubled else "trainer" if trainer else "model",
+                source=trainer or "a trainer that saves the draft inside a model",
+                count=count,
+                of=len(all_named),
+                example=carriers[0].stored,
+                covers_head=any(n.canonical.startswith("lm_head.") for n in carriers),
+                covers_map=any(n.canonical in ("d2t", "t2d") for n in carriers),
+            )
+        )
+    return tuple(found)

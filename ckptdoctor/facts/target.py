@@ -1,0 +1,102 @@
+"""The target: the few sizes of its config that a draft must fit, wherever a wrapper keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ckptdoctor.checkpoint.folder import Folder, locate
+from ckptdoctor.checkpoint.weights import read_json_file
+from ckptdoctor.errors import CannotExamineError
+from ckptdoctor.facts.knowledge import Knowledge, knowledge
+from ckptdoctor.text import show
+from ckptdoctor.unknown import Known, Unknown
+
+__all__ = ["Target", "read_target"]
+
+MAX_WRAPPERS = 4
+
+
+@dataclass(frozen=True)
+class Target:
+    """The target as its config describes it.
+
+    `config_path` names the nested object that the sizes came from (`""`: the outermost). Sizes that the
+    config does not give are unknown. `root` is the folder, for its tokenizer files; None when a single
+    file was named.
+    """
+
+    path: str
+    architecture: str | None
+    model_type: str | None
+    config_path: str
+    hidden_size: Known[int]
+    num_layers: Known[int]
+    vocab_size: Known[int]
+    eos_token_ids: tuple[int, ...]
+    root: Path | None
+
+
+def read_target(path: str, known: Knowledge | None = None) -> Target:
+    """Read the target's config from a folder or a file.
+
+    Raises `CannotExamineError` when there is none or it is no JSON object.
+    """
+    root, only = locate(path)
+    folder = Folder(root)
+    document = read_json_file(folder, only or "config.json")
+    if document is None:
+        raise CannotExamineError(f"--target {show(path)}: no config.json there")
+    if not document.readable:
+        why = document.faults[-1].detail or document.faults[-1].kind.replace("_", " ")
+        raise CannotExamineError(f"--target {show(path)}: {show(document.file)} cannot be read ({why})")
+    words = (known or knowledge()).fields["target"]
+    config, where = _unwrap(document.object, words)
+    architectures = document.object.get("architectures")
+    first = architectures[0] if isinstance(architectures, list) and architectures else None
+    model_type = config.get("model_type")
+    return Target(
+        path=path,
+        architecture=first if isinstance(first, str) else None,
+        model_type=model_type if isinstance(model_type, str) else None,
+        config_path=where,
+        hidden_size=_size(config, words["hidden_size"]),
+        num_layers=_size(config, words["num_layers"]),
+        vocab_size=_size(config, words["vocab_size"]),
+        eos_token_ids=_ids(config.get("eos_token_id", document.object.get("eos_token_id"))),
+        root=root if only is None or only == "config.json" else None,
+    )
+
+
+def _unwrap(config: dict[str, Any], words: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """The object that describes the language model: a wrapper's text part wins over the wrapper's own fields."""
+    path: list[str] = []
+    for _ in range(MAX_WRAPPERS):
+        inner = next((w for w in words["wrappers"] if _describes_model(config.get(w), words)), None)
+        if inner is None:
+            break
+        config = config[inner]
+        path.append(inner)
+    return config, ".".join(path)
+
+
+def _describes_model(value: Any, words: Mapping[str, Any]) -> bool:
+    if not isinstance(value, dict):
+        return False
+    sizes = (*words["hidden_size"], *words["num_layers"])
+    return any(k in value for k in sizes) or any(isinstance(value.get(w), dict) for w in words["wrappers"])
+
+
+def _size(config: Mapping[str, Any], keys: list[str]) -> Known[int]:
+    for key in keys:
+        value = config.get(key)
+        if type(value) is int and 0 < value < 2**40:
+            return value
+    return Unknown(f"{keys[0]} in the target's config")
+
+
+def _ids(value: Any) -> tuple[int, ...]:
+    values = value if isinstance(value, list) else [value]
+    return tuple(v for v in values if type(v) is int)

@@ -1,0 +1,203 @@
+"""The vocabulary of a draft: the map d2t, the mask t2d, and the four lengths that must agree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ckptdoctor.checkpoint import Checkpoint, TensorInfo
+from ckptdoctor.facts.config import Config
+from ckptdoctor.facts.maps import MapReading, Violation, read_map
+from ckptdoctor.facts.target import Target
+from ckptdoctor.unknown import Known, Unknown
+
+__all__ = ["Length", "MapTensor", "VocabMap", "describe_vocab"]
+
+# How many values of a map are shown as evidence.
+SHOWN = 8
+INTEGER_DTYPES = frozenset({"I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64"})
+
+
+@dataclass(frozen=True)
+class MapTensor:
+    """d2t or t2d as stored. `values` are the first few, for a person to look at."""
+
+    name: str
+    file: str
+    dtype: str
+    shape: tuple[int, ...]
+    length: int
+    integer: bool
+    values: Known[tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Length:
+    """One source of the draft vocabulary's size."""
+
+    source: str
+    value: int
+
+    def __str__(self) -> str:
+        return f"{self.source} {self.value}"
+
+
+@dataclass(frozen=True)
+class VocabMap:
+    """The vocabulary of a draft, and what its map can mean.
+
+    `draft_size` is the number of ids the draft proposes from (rows of its head, else the map's
+    length, else the config's word); `size` the largest of the draft's vocab_size, the target's and
+    t2d's length. `reduced` says that the draft has fewer. `lengths` are all sources of the draft
+    vocabulary's size, `lengths_agree` whether they are one. The fields from `readings` on are those of
+    `maps.MapReading`; None where no d2t is stored.
+    """
+
+    d2t: Known[MapTensor | None]
+    t2d: Known[MapTensor | None]
+    claimed_draft_size: int | None
+    claimed_line: int | None
+    claimed_size: int | None
+    draft_size: Known[int]
+    size: Known[int]
+    reduced: Known[bool]
+    lengths: tuple[Length, ...]
+    lengths_agree: bool
+    mask_count: Known[int] | None
+    mask_is_first: Known[bool] | None
+    readings: Known[tuple[int, ...]]
+    confirmed: Known[int | None]
+    verdict: Known[str]
+    repeated: Known[Violation | None]
+    out_of_range: Known[Violation | None]
+    ascending: Known[bool]
+    map: MapReading | None
+
+    @property
+    def proposable(self) -> Known[frozenset[int] | None]:
+        """The target ids that the draft can propose; None: all of them. Unknown unless the map is right."""
+        if not isinstance(self.reduced, Unknown) and not self.reduced and self.map is None:
+            return None
+        if self.map is None or isinstance(self.verdict, Unknown):
+            return Unknown("a right d2t")
+        if self.verdict == "identity":
+            return None
+        if self.verdict not in ("right", "stale_t2d", "zeros_first"):
+            return Unknown("a right d2t")
+        return frozenset(int(t) for t in self.map.targets)
+
+
+def describe_vocab(
+    checkpoint: Checkpoint,
+    config: Config,
+    canonical: Mapping[str, TensorInfo],
+    head: TensorInfo | None,
+    target: Target | None,
+    trusted: bool,
+) -> VocabMap:
+    """Measure the vocabulary. `canonical` maps canonical names to tensors, `head` is the draft's own head.
+
+    With `trusted` False (a damaged header) everything that rests on tensors is unknown.
+    """
+    claimed, vocab = config.size("draft_vocab_size"), config.size("vocab_size")
+    claimed_value = claimed.value if claimed else None
+    claimed_size = vocab.value if vocab else None
+    if not trusted:
+        return _untrusted(claimed_value, claimed.line if claimed else None, claimed_size)
+    d2t, t2d = canonical.get("d2t"), canonical.get("t2d")
+    d2t_values, mask = _values(checkpoint, d2t), _values(checkpoint, t2d)
+    lengths = _lengths(claimed_value, head, d2t)
+    target_size = target.vocab_size if target is not None else Unknown("the target (--target PATH)")
+    sizes = [
+        claimed_size,
+        None if isinstance(target_size, Unknown) else target_size,
+        t2d.shape[0] if t2d and t2d.shape else None,
+    ]
+    known_sizes = [s for s in sizes if s is not None]
+    size: Known[int] = max(known_sizes) if known_sizes else Unknown("vocab_size in config.json")
+    draft_size = _draft_size(head, d2t, claimed_value)
+    reading: MapReading | None = None
+    why: Unknown | None = None
+    if d2t is not None:
+        if isinstance(d2t_values, Unknown):
+            why = d2t_values
+        elif isinstance(size, Unknown):
+            why = size
+        else:
+            usable = None if mask is None or isinstance(mask, Unknown) else mask != 0
+            reading = read_map(d2t_values, size, usable)
+    absent = Unknown("a d2t")
+    mask_count: Known[int] | None = None
+    mask_is_first: Known[bool] | None = None
+    if isinstance(mask, Unknown):
+        mask_count, mask_is_first = mask, mask
+    elif mask is not None:
+        mask_count = int((mask != 0).sum())
+        mask_is_first = bool((mask[:mask_count] != 0).all())
+    missing = why or absent
+    return VocabMap(
+        d2t=_tensor(d2t, d2t_values),
+        t2d=_tensor(t2d, mask),
+        claimed_draft_size=claimed_value,
+        claimed_line=claimed.line if claimed else None,
+        claimed_size=claimed_size,
+        draft_size=draft_size,
+        size=size,
+        reduced=_reduced(draft_size, size),
+        lengths=lengths,
+        lengths_agree=len({length.value for length in lengths}) <= 1,
+        mask_count=mask_count,
+        mask_is_first=mask_is_first,
+        readings=reading.readings if reading else missing,
+        confirmed=reading.confirmed if reading else missing,
+        verdict=reading.verdict if reading else missing,
+        repeated=reading.repeated if reading else missing,
+        out_of_range=reading.out_of_range if reading else missing,
+        ascending=reading.ascending if reading else missing,
+        map=reading,
+    )
+
+
+def _untrusted(claimed: int | None, line: int | None, size: int | None) -> VocabMap:
+    why = Unknown("weight files with sound headers")
+    return VocabMap(
+        d2t=why, t2d=why, claimed_draft_size=claimed, claimed_line=line, claimed_size=size, draft_size=why, size=why,
+        reduced=why, lengths=(), lengths_agree=True, mask_count=why, mask_is_first=why, readings=why, confirmed=why,
+        verdict=why, repeated=why, out_of_range=why, ascending=why, map=None,
+    )  # fmt: skip
+
+
+def _values(checkpoint: Checkpoint, info: TensorInfo | None):  # type: ignore[no-untyped-def]
+    return None if info is None else checkpoint.integers(info.name)
+
+
+def _tensor(info: TensorInfo | None, values) -> MapTensor | None:  # type: ignore[no-untyped-def]
+    if info is None:
+        return None
+    first: Known[tuple[int, ...]] = values if isinstance(values, Unknown) else tuple(int(v) for v in values[:SHOWN])
+    return MapTensor(info.name, info.file, info.dtype, info.shape, info.elements, info.dtype in INTEGER_DTYPES, first)
+
+
+def _lengths(claimed: int | None, head: TensorInfo | None, d2t: TensorInfo | None) -> tuple[Length, ...]:
+    found = []
+    if claimed is not None:
+        found.append(Length("draft_vocab_size", claimed))
+    if head is not None and head.shape:
+        found.append(Length(f"rows of {head.name}", head.shape[0]))
+    if d2t is not None:
+        found.append(Length(f"entries of {d2t.name}", d2t.elements))
+    return tuple(found)
+
+
+def _draft_size(head: TensorInfo | None, d2t: TensorInfo | None, claimed: int | None) -> Known[int]:
+    if head is not None and head.shape:
+        return head.shape[0]
+    if d2t is not None:
+        return d2t.elements
+    return claimed if claimed is not None else Unknown("draft_vocab_size, a head or a d2t")
+
+
+def _reduced(draft_size: Known[int], size: Known[int]) -> Known[bool]:
+    if isinstance(draft_size, Unknown):
+        return draft_size
+    return size if isinstance(size, Unknown) else draft_size < size

@@ -1,0 +1,116 @@
+"""The report for a person: what is wrong, what they would see, what to do next, and what nobody looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ckptdoctor.findings import Confidence, Examination, Finding, Report, Severity
+from ckptdoctor.report.render import render_lines
+from ckptdoctor.report.segments import BLANK, Line, Segment, line
+from ckptdoctor.report.surface import Surface
+from ckptdoctor.report.wording import PATH_LIMIT, counts, place, total, unjudged
+from ckptdoctor.text import listing, plural, show
+
+__all__ = ["render", "report_lines"]
+
+_GROUP, _ITEM, _BODY = 2, 4, 6
+
+
+def render(report: Report, surface: Surface) -> str:
+    """The report as text for a terminal or a file."""
+    return render_lines(report_lines(report), surface)
+
+
+def report_lines(report: Report) -> Iterator[Line]:
+    """All lines of the report, before wrapping."""
+    parts = [list(_block(e)) for e in report.examinations]
+    if report.failed:
+        parts.append(list(_failed(report)))
+    if len(report.examinations) + len(report.failed) > 1:
+        parts.append([line(Segment(total(report), "path"), hang=2)])
+    for number, part in enumerate(parts):
+        if number:
+            yield BLANK
+        yield from part
+
+
+def _block(examination: Examination) -> Iterator[Line]:
+    heading = Segment(show(examination.path, PATH_LIMIT), "path")
+    yield line(heading, f": {examination.title}" if examination.title else "", hang=_GROUP)
+    for severity in Severity:
+        findings = [f for f in examination.findings if f.severity is severity]
+        if findings:
+            yield BLANK
+            yield line(Segment(plural(len(findings), severity.value), severity.value), indent=_GROUP)
+        for finding in findings:
+            yield BLANK
+            yield from _finding(finding)
+    if not examination.findings:
+        yield BLANK
+        yield line(_nothing(examination), indent=_GROUP, hang=2)
+    yield from _not_judged(examination)
+    yield BLANK
+    yield line(Segment(counts(examination), "path"), indent=_GROUP, hang=2)
+    if examination.next_commands:
+        yield BLANK
+        yield line("next commands", indent=_GROUP)
+        for command in examination.next_commands:
+            yield line(Segment(command, "command"), indent=_ITEM, wrap=False)
+
+
+def _nothing(examination: Examination) -> str:
+    if not examination.skipped:
+        return "Nothing to report."
+    return "Nothing to report from what could be judged. Some rules could not be, so this is no all-clear."
+
+
+def _finding(finding: Finding) -> Iterator[Line]:
+    where = place(finding.location)
+    unsure = "" if finding.confidence is Confidence.CERTAIN else f"  ({finding.confidence.value})"
+    yield line(
+        Segment(finding.rule, finding.severity.value),
+        f" {finding.name}",
+        Segment(f"  {where}" if where else "", "quiet"),
+        unsure,
+        indent=_ITEM,
+        hang=_BODY - _ITEM,
+    )
+    yield line(finding.message, indent=_BODY)
+    if finding.engines:
+        yield _labelled("on", listing(finding.engines, 6))
+    # A note asks for nothing urgent: its effect is left to `explain`.
+    if finding.effect and finding.severity is not Severity.NOTE:
+        yield _labelled("you would see", finding.effect)
+    if finding.advice:
+        yield _labelled("next", finding.advice)
+    if finding.fix is not None:
+        safety = Segment(f" ({finding.fix.safety})", "quiet")
+        yield _labelled("fix available", Segment(finding.fix.summary, "fix"), safety)
+    elif finding.severity is not Severity.NOTE:
+        yield _labelled("fix available", Segment("none", "quiet"))
+
+
+def _labelled(label: str, *parts: Segment | str) -> Line:
+    return line(Segment(f"{label}:", "label"), " ", *parts, indent=_BODY, hang=2)
+
+
+def _not_judged(examination: Examination) -> Iterator[Line]:
+    groups = unjudged(examination.skipped)
+    if not groups:
+        return
+    yield BLANK
+    yield line("not judged", indent=_GROUP)
+    for group in groups:
+        rules = Segment(f" ({listing(group.rules)})", "quiet")
+        yield line(group.sentence, rules, indent=_ITEM, hang=2)
+
+
+def _failed(report: Report) -> Iterator[Line]:
+    for path, reason in report.failed:
+        yield line(
+            Segment("could not examine", "error"),
+            " ",
+            Segment(show(path, PATH_LIMIT), "path"),
+            f": {reason}",
+            hang=2,
+        )

@@ -1,0 +1,90 @@
+"""The short sentences that every format for people shares: counts, places, and what was not judged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ckptdoctor.findings import Examination, Location, Report, Severity, Skip
+from ckptdoctor.text import plural, show
+
+__all__ = ["PATH_LIMIT", "Unjudged", "counts", "place", "skipped_rules", "total", "unjudged"]
+
+PATH_LIMIT = 4096
+"""Characters of a path that are shown: a cut path helps nobody."""
+
+_OPTION = re.compile(r"^(?P<what>.*\S)\s*\((?P<option>--[a-z][a-z-]*)\)$", re.DOTALL)
+_OPERANDS = {"--target": "PATH", "--launch": "LINE", "--engine": "NAME"}
+
+
+@dataclass(frozen=True)
+class Unjudged:
+    """The rules that were skipped for one and the same reason."""
+
+    needs: str
+    rules: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """`2 rules need the target: pass --target PATH`."""
+        verb = "needs" if len(self.rules) == 1 else "need"
+        what, how = self.needs, ""
+        if found := _OPTION.match(self.needs):
+            option = found["option"]
+            what, how = found["what"], f": pass {option} {_OPERANDS.get(option, '')}".rstrip()
+        return f"{plural(len(self.rules), 'rule')} {verb} {show(what)}{how}"
+
+
+def unjudged(skips: Iterable[Skip]) -> list[Unjudged]:
+    """The skips grouped by what they need, the need that blocks most rules first."""
+    groups: dict[str, dict[str, None]] = {}
+    for skip in skips:
+        groups.setdefault(skip.needs, {})[skip.rule] = None
+    found = [Unjudged(needs, tuple(rules)) for needs, rules in groups.items()]
+    return sorted(found, key=lambda group: -len(group.rules))
+
+
+def skipped_rules(skips: Iterable[Skip]) -> int:
+    """How many rules were skipped; one that is skipped for several items or engines counts once."""
+    return len({skip.rule for skip in skips})
+
+
+def counts(examination: Examination) -> str:
+    """`1 error, 2 notes; 3 rules not judged`."""
+    levels = [
+        plural(count, severity.value)
+        for severity in Severity
+        if (count := sum(f.severity is severity for f in examination.findings))
+    ]
+    return _joined(levels, skipped_rules(examination.skipped))
+
+
+def total(report: Report) -> str:
+    """The last line over several paths: `3 checkpoints: 1 error; 2 rules not judged; 1 path not examined`."""
+    levels = [plural(n, s.value) for s in Severity if (n := report.count(s))]
+    skipped = skipped_rules(skip for e in report.examinations for skip in e.skipped)
+    text = f"{plural(len(report.examinations), 'checkpoint')}: {_joined(levels, skipped)}"
+    return f"{text}; {plural(len(report.failed), 'path')} not examined" if report.failed else text
+
+
+def _joined(levels: list[str], skipped: int) -> str:
+    text = ", ".join(levels) or "no findings"
+    return f"{text}; {plural(skipped, 'rule')} not judged" if skipped else text
+
+
+def place(location: Location) -> str:
+    """Where a finding sits: `config.json:12, draft_vocab_size`; empty when it is about the checkpoint."""
+    parts: list[str] = []
+    if location.file is not None:
+        line = "" if location.line is None else f":{location.line}"
+        parts.append(f"{show(location.file)}{line}")
+    elif location.line is not None:
+        parts.append(f"line {location.line}")
+    if location.tensor is not None:
+        parts.append(show(location.tensor))
+    if location.config_key is not None:
+        parts.append(show(location.config_key))
+    if location.offset is not None:
+        parts.append(f"byte {location.offset}")
+    return ", ".join(parts)

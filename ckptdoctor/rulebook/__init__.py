@@ -1,0 +1,21 @@
+"""Rules as data: loads rule files, judges facts by them, and gives findings. Knows no fact of its own."""
+
+from __future__ import annotations
+
+from ckptdoctor.rulebook.errors import RuleEvaluationError, RuleFileError
+from ckptdoctor.rulebook.judging import Judgement, judge
+from ckptdoctor.rulebook.loading import load_rules
+from ckptdoctor.rulebook.rulebook import RuleBook
+from ckptdoctor.rulebook.rules import FAMILIES, FixPlan, Rule
+
+__all__ = [
+    "FAMILIES",
+    "FixPlan",
+    "Judgement",
+    "Rule",
+    "RuleBook",
+    "RuleEvaluationError",
+    "RuleFileError",
+    "judge",
+    "load_rules",
+]

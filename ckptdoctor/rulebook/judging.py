@@ -1,0 +1,187 @@
+"""Judges facts by rules: what fires becomes a finding, what meets an unknown fact is skipped and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from ckptdoctor.findings import Confidence, Finding, Fix, Location, Severity, Skip
+from ckptdoctor.rulebook.errors import ExpressionError, RuleEvaluationError, RuleFileError
+from ckptdoctor.rulebook.evaluator import Evaluator, TooLargeError
+from ckptdoctor.rulebook.expressions import Expression
+from ckptdoctor.rulebook.messages import json_safe
+from ckptdoctor.rulebook.rules import Condition, Rule
+from ckptdoctor.text import show
+from ckptdoctor.unknown import Unknown, UnknownFactError
+
+__all__ = ["Judgement", "judge"]
+
+_TOO_LARGE = "a smaller checkpoint: this one has more items than the rule can go through"
+_CAPS = {Confidence.CERTAIN: Severity.ERROR, Confidence.LIKELY: Severity.WARNING, Confidence.POSSIBLE: Severity.NOTE}
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The findings, worst first, and the rules that could not be judged or only in part."""
+
+    findings: tuple[Finding, ...]
+    skipped: tuple[Skip, ...]
+
+
+def judge(
+    book_rules: Iterable[Rule],
+    facts: Mapping[str, object],
+    uncertain: Mapping[str, Confidence] = MappingProxyType({}),
+) -> Judgement:
+    """Judges `facts` (the value of each root name) by `book_rules`.
+
+    `uncertain` names the fact paths (`draft.algorithm`, `vocab`) that are not certain; a finding is only
+    as sure as the least sure fact that was read to reach it, and what is not certain is never an error.
+
+    Raises `RuleEvaluationError` when a rule that ships fails for another reason than an unknown fact,
+    and `RuleFileError` when a rule of a person does.
+    """
+    judge = _Judge(facts, uncertain)
+    findings: dict[object, Finding] = {}
+    skipped = []
+    for rule in book_rules:
+        try:
+            for finding in judge.findings(rule):
+                findings.setdefault(_identity(finding), finding)
+        except ExpressionError as error:
+            if rule.user:
+                raise RuleFileError([f"{show(rule.where)}: rule {rule.id}: {error}"]) from error
+            raise RuleEvaluationError(rule.id, str(error)) from error
+        if judge.need is not None:
+            skipped.append(Skip(rule.id, judge.need))
+    return Judgement(tuple(sorted(findings.values(), key=_order)), tuple(skipped))
+
+
+class _Judge:
+    """Judges one rule after the other. `need` is what the last one lacked first, None when it was judged in full."""
+
+    def __init__(self, facts: Mapping[str, object], uncertain: Mapping[str, Confidence]) -> None:
+        self._evaluator = Evaluator(facts)
+        self._uncertain = uncertain
+        self.need: str | None = None
+
+    def findings(self, rule: Rule) -> Iterator[Finding]:
+        """The findings of `rule`."""
+        self.need = None
+        self._evaluator.forget()
+        condition = rule.condition
+        if condition.for_each is None:
+            if self._fires(condition):
+                yield self._finding(rule, frozenset())
+            return
+        if not self._may_apply(condition):
+            return
+        try:
+            items = self._items(condition.for_each)
+        except (UnknownFactError, TooLargeError) as stop:
+            self._lacks(stop)
+            return
+        reads = self._evaluator.reads
+        for item in items:
+            if isinstance(item, Unknown):
+                self._lacks(UnknownFactError(item))
+                continue
+            self._evaluator.forget()
+            self._evaluator.bind(item)
+            if self._fires(condition):
+                yield self._finding(rule, reads)
+
+    def _items(self, for_each: Expression) -> list[Any]:
+        items = self._evaluator.value(for_each)
+        if items is None:
+            return []
+        if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
+            raise ExpressionError(f"for_each: `{show(for_each.text)}` gives no list")
+        return list(items)
+
+    def _may_apply(self, condition: Condition) -> bool:
+        """Whether the conditions that concern no single item hold, as far as is known.
+
+        They are looked at before the list, so that a rule for another kind of draft is not counted as
+        skipped because its list is unknown.
+        """
+        try:
+            return all(self._evaluator.value(expression) for expression in condition.leading)
+        except (UnknownFactError, TooLargeError):
+            return True
+
+    def _fires(self, condition: Condition) -> bool:
+        try:
+            if condition.when is not None and not self._evaluator.value(condition.when):
+                return False
+            return condition.claim is None or not self._evaluator.value(condition.claim)
+        except (UnknownFactError, TooLargeError) as stop:
+            self._lacks(stop)
+            return False
+
+    def _lacks(self, stop: UnknownFactError | TooLargeError) -> None:
+        if self.need is None:
+            self.need = stop.unknown.needs if isinstance(stop, UnknownFactError) else _TOO_LARGE
+
+    def _finding(self, rule: Rule, list_reads: frozenset[str]) -> Finding:
+        evaluator = self._evaluator
+        confidence = self._confidence(evaluator.reads | list_reads)
+        wording = rule.wording
+        fix = rule.fix
+        summary = wording.fix_summary
+        return Finding(
+            rule=rule.id,
+            name=rule.name,
+            severity=min(rule.severity, _CAPS[confidence], key=lambda severity: severity.rank),
+            confidence=confidence,
+            message=wording.message.fill(evaluator),
+            effect=wording.effect.fill(evaluator),
+            advice=wording.advice.fill(evaluator),
+            location=self._location(rule),
+            evidence=dict(self._evidence(rule)),
+            fix=None if fix is None or summary is None else Fix(fix.treatment, summary.fill(evaluator), fix.safety),
+            seen_in=rule.seen_in,
+        )
+
+    def _confidence(self, reads: frozenset[str]) -> Confidence:
+        levels = [
+            level
+            for fact, level in self._uncertain.items()
+            if any(path == fact or path.startswith((f"{fact}.", f"{fact}[")) for path in reads)
+        ]
+        return min(levels, key=lambda level: level.rank, default=Confidence.CERTAIN)
+
+    def _location(self, rule: Rule) -> Location:
+        wording = rule.wording
+        texts = {name: template.fill_or_none(self._evaluator) for name, template in wording.location.items()}
+        numbers = {name: self._number(expression) for name, expression in wording.position.items()}
+        return Location(**texts, **numbers)  # type: ignore[arg-type]  # the schema allows these names alone
+
+    def _number(self, expression: Expression) -> int | None:
+        try:
+            value = self._evaluator.value(expression)
+        except UnknownFactError:
+            return None
+        if value is not None and type(value) is not int:
+            raise ExpressionError(f"location: `{show(expression.text)}` gives no whole number")
+        return value
+
+    def _evidence(self, rule: Rule) -> Iterator[tuple[str, Any]]:
+        for name, expression in rule.wording.evidence.items():
+            try:
+                yield name, json_safe(self._evaluator.value(expression))
+            except UnknownFactError:
+                continue
+
+
+def _identity(finding: Finding) -> object:
+    return (finding.rule, finding.location, finding.message, finding.effect, finding.advice, finding.confidence,
+            repr(finding.evidence), finding.fix)  # fmt: skip
+
+
+def _order(finding: Finding) -> tuple[object, ...]:
+    place = finding.location
+    texts = tuple(part or "" for part in (place.file, place.tensor, place.config_key))
+    return (-finding.severity.rank, finding.rule, texts, place.line or 0, place.offset or 0)

@@ -1,0 +1,111 @@
+"""The facts as a report shows them: one line that says what the thing is, and plain JSON-ready values."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from ckptdoctor.facts import Facts, Target
+from ckptdoctor.rulebook import Judgement
+from ckptdoctor.text import plural, show
+from ckptdoctor.unknown import Unknown
+
+__all__ = ["draft_summary", "next_commands", "target_summary", "title"]
+
+
+def title(facts: Facts) -> str:
+    """What the thing is, in one line: `EAGLE-3 draft (llama attention), written by SpecForge, 15 tensors, 0.2 MB`."""
+    draft, files = facts.draft, facts.files
+    if draft.algorithm == "unknown":
+        what = "not recognised as a draft"
+    elif draft.algorithm == "plain":
+        what = "a plain language model"
+    else:
+        what = f"{draft.algorithm_name} draft"
+        details = [draft.variant] if draft.variant else []
+        if draft.tabled and not isinstance(draft.attention, Unknown):
+            details.append(f"{draft.attention} attention")
+        what += f" ({', '.join(details)})" if details else ""
+    if draft.writer.id != "unknown":
+        what += f", written by {draft.writer.name}"
+    return f"{what}, {plural(files.tensor_count, 'tensor')}, {_bytes(files.size)}"
+
+
+def _bytes(size: int) -> str:
+    value, unit = float(size), "B"
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 1000 or unit == "TB":
+            break
+        value /= 1000
+    return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+
+
+def _plain(value: Any) -> Any:
+    """A fact as JSON: unknown is null, tuples are lists."""
+    if isinstance(value, Unknown):
+        return None
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    return show(value) if isinstance(value, str) else value
+
+
+def draft_summary(facts: Facts) -> dict[str, Any]:
+    """The draft for the JSON report. Unknown facts are null."""
+    draft, vocab, aux = facts.draft, facts.vocab, facts.draft.aux
+    fc = None if isinstance(draft.fc, Unknown) else draft.fc
+    return {
+        "algorithm": draft.algorithm,
+        "variant": draft.variant,
+        "dialect": draft.writer.id,
+        "attention": _plain(draft.attention) if draft.tabled else None,
+        "architecture": _plain(draft.architecture.name),
+        "hidden_size": _plain(draft.hidden_size),
+        "target_hidden_size": draft.target_hidden_size,
+        "num_attention_heads": draft.heads,
+        "num_key_value_heads": draft.kv_heads,
+        "head_dim": draft.head_dim,
+        "first_attention_input": _plain(draft.first_attention_input),
+        "fc": None if fc is None else {"in_features": fc.in_features, "out_features": fc.out_features, "bias": fc.has_bias},
+        "layers_claimed": draft.depth_claimed,
+        "layers_stored": _plain(draft.depth_stored),
+        "layer_names": [] if isinstance(draft.names, Unknown) else list(draft.names.layer_names),
+        "vocab_size": vocab.claimed_size,
+        "draft_vocab_size": _plain(vocab.draft_size),
+        "d2t": _plain(vocab.verdict) if vocab.map is not None else None,
+        "d2t_readings": _plain(vocab.readings) if vocab.map is not None else None,
+        "aux_layer_ids": _plain(aux.ids),
+        "aux_layer_ids_from": aux.key,
+        "use_aux_hidden_state": draft.flags.use_aux_hidden_state,
+        "norm_before_residual": draft.flags.norm_before_residual,
+        "norm_before_fc": draft.flags.norm_before_fc,
+        "fc_norm": draft.flags.fc_norm,
+        "norm_output": draft.flags.norm_output,
+        "files": [show(name) for name in facts.files.names],
+        "bytes": facts.files.size,
+        "tensors": facts.files.tensor_count,
+    }
+
+
+def target_summary(target: Target | None) -> dict[str, Any] | None:
+    """The target for the JSON report; None when none was given."""
+    if target is None:
+        return None
+    return {
+        "path": show(target.path),
+        "architecture": _plain(target.architecture),
+        "model_type": _plain(target.model_type),
+        "config_path": target.config_path,
+        "hidden_size": _plain(target.hidden_size),
+        "num_layers": _plain(target.num_layers),
+        "vocab_size": _plain(target.vocab_size),
+    }
+
+
+def next_commands(path: str, target: Target | None, judgement: Judgement) -> tuple[str, ...]:
+    """Commands worth running next: an explanation of the worst finding, and the scan with what was missing."""
+    commands = []
+    if judgement.findings:
+        commands.append(f"ckptdoctor explain {judgement.findings[0].rule}")
+    if target is None and any("--target" in skip.needs for skip in judgement.skipped):
+        commands.append(f"ckptdoctor scan {show(shlex.quote(path))} --target PATH-OF-THE-TARGET")
+    return tuple(commands)
