@@ -74,5 +74,3 @@ def examine_paths(
         except CannotExamineError as error:
             failed.append((path, str(error)))
     return Report(tuple(done), tuple(failed))
-
-

@@ -65,7 +65,9 @@ def draft_summary(facts: Facts) -> dict[str, Any]:
         "num_key_value_heads": draft.kv_heads,
         "head_dim": draft.head_dim,
         "first_attention_input": _plain(draft.first_attention_input),
-        "fc": None if fc is None else {"in_features": fc.in_features, "out_features": fc.out_features, "bias": fc.has_bias},
+        "fc": None
+        if fc is None
+        else {"in_features": fc.in_features, "out_features": fc.out_features, "bias": fc.has_bias},
         "layers_claimed": draft.depth_claimed,
         "layers_stored": _plain(draft.depth_stored),
         "layer_names": [] if isinstance(draft.names, Unknown) else list(draft.names.layer_names),

@@ -45,11 +45,12 @@ def show(value: object, limit: int = LIMIT) -> str:
 
 def listing(items: Iterable[object], limit: int = 4) -> str:
     """A readable list: `a, b and c`, or `a, b, c, d and 7 more`; `none` for no items."""
-    values = [show(item, 80) for item in items]
-    if not values:
+    found = list(items)
+    values = [show(item, 80) for item in found[:limit]]
+    if not found:
         return "none"
-    if len(values) > limit:
-        return f"{', '.join(values[:limit])} and {len(values) - limit} more"
+    if len(found) > limit:
+        return f"{', '.join(values)} and {len(found) - limit} more"
     if len(values) == 1:
         return values[0]
     return f"{', '.join(values[:-1])} and {values[-1]}"

@@ -149,14 +149,15 @@ class Folder:
             mode = real.stat().st_mode
         except (OSError, RuntimeError):
             return self._close("broken_link", name)
-        if not real.is_relative_to(self._resolved) and real.parent != self._blobs:
+        if not real.is_relative_to(self._resolved) and real.parent not in self._blobs:
             return self._close("link_outside", name)
         if not stat.S_ISREG(mode):
             return None if stat.S_ISDIR(mode) else self._close("not_a_file", name)
         return real
 
-    def _close(self, kind: str, name: str) -> None:
+    def _close(self, kind: str, name: str) -> Path | None:
         self._closed[name] = Fault(kind, name, detail=_CLOSED[kind])
+        return None
 
     def size(self, name: str) -> int:
         """Bytes of the file `name`; 0 when it cannot be opened."""
@@ -182,16 +183,12 @@ class Folder:
 def _open_regular(place: Path) -> BinaryIO:
     """Open without following a link and without waiting for a pipe: the folder may change under our eyes."""
     descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    stream = os.fdopen(descriptor, "rb")
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        stream.close()
-        raise OSError(errno.EINVAL, "not a regular file")
-    return stream
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file")
 
 
-def _blobs_of(resolved: Path) -> Path | None:
+def _blobs_of(resolved: Path) -> frozenset[Path]:
     """The `blobs` folder of the Hub cache that `…/snapshots/REVISION`, or a folder in it, belongs to."""
-    for snapshots in resolved.parents:
-        if snapshots.name == "snapshots":
-            return snapshots.parent / "blobs"
-    return None
+    return frozenset(parent.parent / "blobs" for parent in resolved.parents if parent.name == "snapshots")

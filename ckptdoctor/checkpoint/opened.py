@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from ckptdoctor.checkpoint.container import DTYPE_BITS, Header, TensorInfo, read_header
 from ckptdoctor.checkpoint.faults import Fault, first_of_each
 from ckptdoctor.checkpoint.folder import Folder, locate
-from ckptdoctor.checkpoint.jsonreader import JsonDocument, read_json
+from ckptdoctor.checkpoint.jsonreader import JsonDocument
 from ckptdoctor.checkpoint.pickles import PickledTensors, read_pickle, torch_problem
-from ckptdoctor.checkpoint.weights import Weights, find_weights, read_json_file
+from ckptdoctor.checkpoint.weights import TOKENIZER_LIMIT, Weights, closed_weights, find_weights, read_json_file
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Known, Unknown
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Checkpoint", "open_checkpoint"]
 
-VALUE_LIMIT = 64 * 1024 * 1024
-"""Bytes of one tensor whose values are read at most: a map of eight million entries."""
+VALUE_LIMIT = 8 * 1024 * 1024
+"""Elements of a tensor whose values are read at most: far more than any vocabulary has."""
 
-TOKENIZER_LIMIT = 128 * 1024 * 1024
-"""Bytes of a tokenizer.json that is opened; only its first part is parsed."""
+TENSOR_LIMIT = 1_000_000
+"""Tensors of all files of a checkpoint at most."""
 
-_INTEGERS = {
+_NUMPY = {
     "BOOL": "u1", "U8": "u1", "I8": "i1", "I16": "<i2", "U16": "<u2", "I32": "<i4", "U32": "<u4", "I64": "<i8",
     "U64": "<u8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "BF16": "<u2",
 }  # fmt: skip
@@ -72,11 +72,8 @@ class Checkpoint:
         return read_json_file(self._folder, name) if self._folder else None
 
     def json_head(self, name: str, only: frozenset[str]) -> JsonDocument | None:
-        """The top-level keys `only` of a large JSON file, read no further than needed."""
-        if self._folder is None or self._folder.path(name) is None or self._folder.size(name) > TOKENIZER_LIMIT:
-            return None
-        with self._folder.open(name) as stream:
-            return read_json(stream.read(TOKENIZER_LIMIT), name, only=only)
+        """The top-level keys `only` of a large JSON file, read no further than needed; None when it is not there."""
+        return read_json_file(self._folder, name, TOKENIZER_LIMIT, only) if self._folder else None
 
     def names_in_folder(self) -> tuple[str, ...]:
         """The names of all files and folders beside the weights."""
@@ -89,34 +86,44 @@ class Checkpoint:
         """
         import numpy as np
 
-        info = self.tensors[name]
-        unreadable: Unknown = Unknown(f"readable values of {show(name)}")
-        if name in self._values:
-            tensor = self._values[name]
-            array = np.asarray(tensor.detach().float().numpy() if info.dtype == "BF16" else tensor.detach().numpy())
-        else:
-            code = _INTEGERS.get(info.dtype)
-            if code is None or info.start is None or info.end is None or self._folder is None:
-                return unreadable
-            needed = info.elements * DTYPE_BITS[info.dtype] // 8
-            if info.end - info.start != needed or needed > VALUE_LIMIT:
-                return unreadable
-            with self._folder.open(info.file) as stream:
-                stream.seek(info.start)
-                raw = stream.read(needed)
-            if len(raw) != needed:
-                return unreadable
-            array = np.frombuffer(raw, dtype=code)
-            if info.dtype == "BF16":
-                array = (array.astype(np.uint32) << 16).view(np.float32)
+        array = self._stored(name)
+        if array is None:
+            return Unknown(f"readable values of {show(name)}")
         array = array.reshape(-1)
         if array.dtype.kind == "f":
+            wide = array.astype(np.float64)
             with np.errstate(invalid="ignore"):
-                if not bool(np.all(np.isfinite(array) & (array == np.floor(array)) & (np.abs(array) < 2**53))):
-                    return Unknown(f"whole numbers in {show(name)}")
+                whole = np.isfinite(wide) & (wide == np.floor(wide)) & (np.abs(wide) < 2.0**53)
+            if not bool(whole.all()):
+                return Unknown(f"whole numbers in {show(name)}")
         if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
             return Unknown(f"values of {show(name)} that fit 64 bits")
         return array.astype(np.int64)
+
+    def _stored(self, name: str) -> npt.NDArray[Any] | None:
+        """The tensor as stored (bfloat16 widened); None when its bytes are damaged, too many or no plain numbers."""
+        import numpy as np
+
+        info = self.tensors[name]
+        code = _NUMPY.get(info.dtype)
+        if code is None or info.elements > VALUE_LIMIT:
+            return None
+        if name in self._values:
+            try:
+                tensor = self._values[name].detach()
+                return np.asarray(tensor.float() if info.dtype == "BF16" else tensor)
+            except (RuntimeError, TypeError, NotImplementedError):  # a sparse or meta tensor has no plain values
+                return None
+        needed = info.elements * DTYPE_BITS[info.dtype] // 8
+        if info.start is None or info.end is None or info.end - info.start != needed or self._folder is None:
+            return None
+        with self._folder.open(info.file) as stream:
+            stream.seek(info.start)
+            raw = stream.read(needed)
+        if len(raw) != needed:
+            return None
+        array = np.frombuffer(raw, dtype=code)
+        return (array.astype(np.uint32) << 16).view(np.float32) if info.dtype == "BF16" else array
 
 
 def open_checkpoint(path: str) -> Checkpoint:
@@ -137,6 +144,8 @@ def open_checkpoint(path: str) -> Checkpoint:
     else:
         checkpoint = _open_safetensors(path, folder, weights)
     checkpoint.whole_folder = only is None
+    if only is None and closed_weights(folder):
+        checkpoint.names_sound = False
     config = read_json_file(folder, "config.json")
     checkpoint.config = config
     found = [*folder.faults, *weights.faults, *checkpoint.faults, *(config.faults if config else ())]
@@ -147,6 +156,7 @@ def open_checkpoint(path: str) -> Checkpoint:
 def _open_safetensors(path: str, folder: Folder, weights: Weights) -> Checkpoint:
     faults: list[Fault] = []
     tensors: dict[str, TensorInfo] = {}
+    again: dict[str, list[str]] = {}
     sound = True
     metadata: dict[str, str] = {}
     for name in weights.files:
@@ -155,8 +165,12 @@ def _open_safetensors(path: str, folder: Folder, weights: Weights) -> Checkpoint
         faults += header.faults
         sound = sound and header.sound
         metadata.update(header.metadata)
-        _join(tensors, header.tensors, faults)
-    faults += _index_faults(weights, tensors)
+        _join(tensors, header.tensors, again, faults)
+        if len(tensors) > TENSOR_LIMIT or sum(map(len, again.values())) > TENSOR_LIMIT:
+            faults.append(Fault("too_many_tensors", name, offset=8, expected=TENSOR_LIMIT, found=len(tensors)))
+            sound = False
+            break
+    faults += _index_faults(weights, tensors, again)
     return Checkpoint(
         path=path, root=folder.root, whole_folder=True, kind="safetensors", files=weights.files,
         size=sum(folder.size(n) for n in weights.files), tensors=tensors, faults=tuple(faults), config=None,
@@ -168,24 +182,20 @@ def _open_safetensors(path: str, folder: Folder, weights: Weights) -> Checkpoint
 def _open_pickles(path: str, folder: Folder, weights: Weights) -> Checkpoint:
     faults: list[Fault] = []
     tensors: dict[str, TensorInfo] = {}
+    again: dict[str, list[str]] = {}
     values: dict[str, Any] = {}
     nested: str | None = None
     others: tuple[str, ...] = ()
     sound = True
     for name in weights.files:
-        place = folder.path(name)
-        if place is None:
-            raise CannotExamineError(f"{show(folder.root / name)}: cannot be opened")
-        try:
-            pickled: PickledTensors = read_pickle(place, name)
-        except OSError as error:
-            raise CannotExamineError(f"{show(place)}: cannot be read ({show(error.strerror or error)})") from None
+        pickled = _read_pickle(folder, name)
         faults += pickled.faults
         sound = sound and not pickled.faults
         nested, others = nested or pickled.nested_in, others or pickled.others
-        values.update(pickled.values or {})
-        _join(tensors, pickled.tensors, faults)
-    faults += _index_faults(weights, tensors)
+        for key, tensor in (pickled.values or {}).items():
+            values.setdefault(key, tensor)
+        _join(tensors, pickled.tensors, again, faults)
+    faults += _index_faults(weights, tensors, again)
     return Checkpoint(
         path=path, root=folder.root, whole_folder=True, kind="pickle", files=weights.files,
         size=sum(folder.size(n) for n in weights.files), tensors=tensors, faults=tuple(faults), config=None,
@@ -193,13 +203,19 @@ def _open_pickles(path: str, folder: Folder, weights: Weights) -> Checkpoint:
     )  # fmt: skip
 
 
-def _join(tensors: dict[str, TensorInfo], more: tuple[TensorInfo, ...], faults: list[Fault]) -> None:
+def _join(
+    tensors: dict[str, TensorInfo], more: tuple[TensorInfo, ...], again: dict[str, list[str]], faults: list[Fault]
+) -> None:
+    """Add the tensors of one more file; a name that is there already keeps its first file, `again` the others."""
+    twice = []
     for info in more:
-        first = tensors.get(info.name)
-        if first is None:
-            tensors[info.name] = info
-        elif first.file != info.file:
-            faults.append(Fault("tensor_in_two_files", info.file, tensor=info.name, other=first.file))
+        first = tensors.setdefault(info.name, info)
+        if first.file != info.file:
+            again.setdefault(info.name, []).append(info.file)
+            twice.append(first)
+    if twice:
+        name, file = twice[0].name, twice[0].file
+        faults.append(Fault("tensor_in_two_files", more[0].file, tensor=name, other=file, count=len(twice)))
 
 
 def _complete(weights: Weights) -> bool:
@@ -207,21 +223,19 @@ def _complete(weights: Weights) -> bool:
     return not any(f.kind in ("index_missing_shard", "index_bad_path", "shard_missing") for f in weights.faults)
 
 
-def _index_faults(weights: Weights, tensors: dict[str, TensorInfo]) -> list[Fault]:
+def _index_faults(weights: Weights, tensors: dict[str, TensorInfo], again: dict[str, list[str]]) -> list[Fault]:
     """Tensors that the index puts into a shard which lacks them, or does not name at all."""
     if weights.index is None or not weights.index_map:
         return []
     index, faults = weights.index, []
+    present = frozenset(weights.files)
     for name, file in weights.index_map.items():
-        if file not in weights.files:
-            continue
         info = tensors.get(name)
-        if info is None or info.file != file:
-            line = index.line("weight_map", name)
-            elsewhere = info.file if info else None
-            faults.append(
-                Fault("index_wrong_shard", index.file, line=line, tensor=name, expected=file, found=elsewhere)
-            )
+        if file not in present or (info and info.file == file) or file in again.get(name, ()):
+            continue
+        line = index.line("weight_map", name)
+        elsewhere = info.file if info else None
+        faults.append(Fault("index_wrong_shard", index.file, line=line, tensor=name, expected=file, found=elsewhere))
     unnamed = [t for t in tensors.values() if t.name not in weights.index_map]
     faults += [Fault("index_lacks_tensor", index.file, tensor=t.name, other=t.file) for t in unnamed]
     return faults
@@ -231,14 +245,25 @@ def _beside(folder: Folder, weights: Weights) -> Known[tuple[str, ...]] | None:
     """The tensor names in the pickles beside the safetensors; unknown when torch cannot read them."""
     if not weights.beside:
         return None
-    problem = torch_problem()
-    if problem:
+    if torch_problem():
         return Unknown(f"the torch extra, to read {show(weights.beside[0])}")
     names: list[str] = []
     for name in weights.beside:
-        place = folder.path(name)
-        pickled = read_pickle(place, name) if place else PickledTensors(faults=(Fault("broken_link", name),))
-        if pickled.faults:
+        try:
+            pickled = _read_pickle(folder, name)
+        except CannotExamineError:
+            pickled = None
+        if pickled is None or pickled.faults:
             return Unknown(f"a readable {show(name)}")
         names += [info.name for info in pickled.tensors]
     return tuple(names)
+
+
+def _read_pickle(folder: Folder, name: str) -> PickledTensors:
+    place = folder.path(name)
+    if place is None:
+        raise CannotExamineError(f"{show(folder.root / name)}: {folder.closed(name) or 'cannot be opened'}")
+    try:
+        return read_pickle(place, name)
+    except OSError as error:
+        raise CannotExamineError(f"{show(place)}: cannot be read ({show(error.strerror or error)})") from None

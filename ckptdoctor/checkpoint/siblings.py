@@ -5,13 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ckptdoctor.checkpoint.folder import Folder
-from ckptdoctor.checkpoint.jsonreader import JsonDocument, read_json
-from ckptdoctor.checkpoint.weights import read_json_file
+from ckptdoctor.checkpoint.jsonreader import JsonDocument
+from ckptdoctor.checkpoint.weights import TOKENIZER_LIMIT, read_json_file
 
 __all__ = ["Siblings"]
-
-TOKENIZER_LIMIT = 128 * 1024 * 1024
-"""Bytes of a tokenizer.json that is opened; only its first part is parsed."""
 
 TEXT_LIMIT = 1024 * 1024
 """Bytes of a text file (a chat template) that are read."""
@@ -34,10 +31,7 @@ class Siblings:
 
     def json_head(self, name: str, only: frozenset[str]) -> JsonDocument | None:
         """The top-level keys `only` of a large JSON file, read no further than needed."""
-        if self._folder.path(name) is None or self._folder.size(name) > TOKENIZER_LIMIT:
-            return None
-        with self._folder.open(name) as stream:
-            return read_json(stream.read(TOKENIZER_LIMIT), name, only=only)
+        return read_json_file(self._folder, name, TOKENIZER_LIMIT, only)
 
     def text(self, name: str) -> str | None:
         """The text file `name` (its first MiB), or None when there is none."""

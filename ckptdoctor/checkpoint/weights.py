@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ckptdoctor.checkpoint.container import LFS_CAUSE, LFS_MAGIC
 from ckptdoctor.checkpoint.faults import Fault
 from ckptdoctor.checkpoint.folder import Folder, is_plain_name
 from ckptdoctor.checkpoint.jsonreader import CONFIG_LIMIT, JsonDocument, read_json
 
-__all__ = ["Weights", "find_weights", "read_json_file"]
+__all__ = ["TOKENIZER_LIMIT", "Weights", "closed_weights", "find_weights", "read_json_file"]
 
-_SHARD = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})(?P<end>\.safetensors|\.bin)$")
+TOKENIZER_LIMIT = 128 * 1024 * 1024
+"""Bytes of a tokenizer.json that is opened; only its first part is parsed."""
+
+_SHARD = re.compile(r"(?P<stem>.+)-(?P<number>[0-9]{5})-of-(?P<total>[0-9]{5})(?P<end>\.safetensors|\.bin)", re.DOTALL)
 # What trainers leave beside the weights, in the same format, and what is a second copy by design.
 _LEFTOVERS = re.compile(
     r"^(optimizer|scheduler|training_args|rng_state|random_states|scaler|sampler|dataloader)|"
@@ -42,46 +47,69 @@ class Weights:
     faults: tuple[Fault, ...]
 
 
-def read_json_file(folder: Folder, name: str, limit: int = CONFIG_LIMIT) -> JsonDocument | None:
-    """The JSON file `name` of `folder`; None when there is no such file. A too large one is a fault, not read."""
+def read_json_file(
+    folder: Folder, name: str, limit: int = CONFIG_LIMIT, only: Collection[str] | None = None
+) -> JsonDocument | None:
+    """The JSON file `name` of `folder` (with `only`: no further than to those keys of it).
+
+    None when there is no such file. One of more than `limit` bytes is a fault and is not read.
+    """
     if folder.path(name) is None:
         return None
+
+    def failed(kind: str, **more: Any) -> JsonDocument:
+        return JsonDocument(name, None, False, (Fault(kind, name, **more),))
+
     size = folder.size(name)
     if size > limit:
-        fault = Fault("json_too_large", name, expected=limit, found=size)
-        return JsonDocument(name, None, False, (fault,))
+        return failed("json_too_large", expected=limit, found=size)
     with folder.open(name) as stream:
-        data = stream.read(limit + 1)
-    if data.startswith(b"version https://git-lfs"):
-        cause = "the repository was cloned without git-lfs"
-        fault = Fault("lfs_pointer", name, offset=0, found=size, detail=cause)
-        return JsonDocument(name, None, False, (fault,))
-    document = read_json(data, name)
+        data = stream.read(limit)
+    if not data:
+        return failed("empty_file", offset=0)
+    if data.startswith(LFS_MAGIC):
+        return failed("lfs_pointer", offset=0, found=size, detail=LFS_CAUSE)
+    # Of a large file, only the keys near the top are looked for by place.
+    document = read_json(data, name, only=only, depth=4 if only is None else 2)
     if document.readable and not isinstance(document.value, dict):
-        fault = Fault("json_not_object", name, offset=0, line=1)
-        return JsonDocument(name, None, False, (*document.faults, fault))
+        return replace(document, faults=(*document.faults, Fault("json_not_object", name, offset=0, line=1)))
     return document
 
 
 def find_weights(folder: Folder, only: str | None = None) -> Weights | None:
     """The weights of `folder`, or of the one file `only`. None when there are none at all."""
     if only is not None and not only.endswith(".json"):
-        kind = "pickle" if only.endswith(_PICKLES) else "safetensors"
-        return Weights(kind, (only,), None, {}, (), ())
+        return Weights(_kind(only), (only,), None, {}, (), ())
     if only is not None and not only.endswith(".index.json"):
         return None
     # Links that lead out are faults of the folder from here on, even where nothing is opened later.
     names = [name for name in folder.names if folder.path(name) is not None]
     safetensors = [n for n in names if n.endswith(".safetensors")]
     pickles = [n for n in names if n.endswith(_PICKLES) and not _LEFTOVERS.match(n)]
-    index_name = only or _index_of(names, ".safetensors")
-    if index_name or safetensors:
-        beside = [n for n in pickles if n.startswith("pytorch_model")]
-        return _with_index(folder, "safetensors", index_name, safetensors, tuple(beside))
-    index_name = _index_of(names, ".bin")
-    if index_name or pickles:
-        return _with_index(folder, "pickle", index_name, _preferred(pickles), ())
+    kinds = [_kind(only.removesuffix(".index.json"))] if only else ["safetensors", "pickle"]
+    if "safetensors" in kinds:
+        index_name = only or _index_of(names, ".safetensors")
+        if index_name or safetensors:
+            beside = () if only else tuple(n for n in pickles if n.startswith("pytorch_model"))
+            return _with_index(folder, "safetensors", index_name, safetensors, beside)
+    if "pickle" in kinds:
+        index_name = only or _index_of(names, ".bin")
+        if index_name or pickles:
+            return _with_index(folder, "pickle", index_name, _preferred(pickles), ())
+    if closed_weights(folder):
+        return Weights("safetensors", (), None, {}, (), ())
     return None
+
+
+def closed_weights(folder: Folder) -> list[str]:
+    """Weight files of the folder that may not be opened: broken links, links that lead out, pipes."""
+    return [
+        f.file for f in folder.faults if f.file.endswith((".safetensors", *_PICKLES)) and not _LEFTOVERS.match(f.file)
+    ]
+
+
+def _kind(name: str) -> str:
+    return "pickle" if name.endswith(_PICKLES) else "safetensors"
 
 
 def _index_of(names: list[str], ending: str) -> str | None:
@@ -105,9 +133,9 @@ def _with_index(
         return Weights(kind, tuple(usual), None, {}, beside, tuple(_series_faults(usual)))
     faults = list(index.faults)
     mapping: Any = index.object.get("weight_map")
-    if not isinstance(mapping, dict) or not all(isinstance(v, str) for v in mapping.values()):
+    if not isinstance(mapping, dict) or not mapping or not all(isinstance(v, str) for v in mapping.values()):
         if index.readable:
-            why = "weight_map is missing, or does not map names to files"
+            why = "weight_map is missing or empty, or does not map names to files"
             faults.append(Fault("index_malformed", index_name, offset=0, detail=why))
         usual = [n for n in files if not _LEFTOVERS.match(n)] or files
         return Weights(kind, tuple(usual), index, {}, beside, tuple(faults))
@@ -135,18 +163,19 @@ def _series_faults(files: list[str]) -> list[Fault]:
     """Shards named `…-00002-of-00003…` without an index, and members of such a series that are missing."""
     series: dict[tuple[str, int, str], set[int]] = {}
     for name in files:
-        match = _SHARD.match(name)
+        match = _SHARD.fullmatch(name)
         if match:
             key = (match["stem"], int(match["total"]), match["end"])
             series.setdefault(key, set()).add(int(match["number"]))
     faults: list[Fault] = []
     for (stem, total, end), numbers in series.items():
-        # The count of missing members is arithmetic: `total` comes from a name and may be anything.
-        lost = total - len({n for n in numbers if 1 <= n <= total})
+        # Some writers count from 0. `total` comes from a name and may be anything, so nothing is built of its size.
+        members = range(0, total) if 0 in numbers else range(1, total + 1)
+        lost = total - sum(n in members for n in numbers)
         if lost > 0:
-            first = next(n for n in range(1, total + 1) if n not in numbers)
+            first = next(n for n in members if n not in numbers)
             absent = f"{stem}-{first:05d}-of-{total:05d}{end}"
-            faults.append(Fault("shard_missing", absent, expected=total, found=len(numbers), count=lost))
+            faults.append(Fault("shard_missing", absent, expected=total, found=total - lost, count=lost))
     if len(files) > 1:
         faults.append(Fault("shards_without_index", files[0], found=len(files)))
     return faults

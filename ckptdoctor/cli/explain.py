@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ckptdoctor.cli.output import color_option, emit
+from ckptdoctor.cli.output import color_option, emit, rules_option
 
 if TYPE_CHECKING:
     from ckptdoctor.report.segments import Line
@@ -19,8 +20,9 @@ __all__ = ["explain", "page"]
 
 @click.command()
 @click.argument("rule")
+@rules_option
 @color_option
-def explain(rule: str, color: str) -> None:
+def explain(rule: str, rule_dirs: tuple[Path, ...], color: str) -> None:
     """Print the page of a rule.
 
     RULE is an id or a name. The page says what is checked, what a person would see, and what to do.
@@ -29,7 +31,7 @@ def explain(rule: str, color: str) -> None:
     from ckptdoctor.report.render import render_lines
     from ckptdoctor.scan import rulebook
 
-    emit(render_lines(page(rulebook().get(rule)), surface_for(sys.stdout, color)))
+    emit(render_lines(page(rulebook(rule_dirs).get(rule)), surface_for(sys.stdout, color)))
 
 
 def page(rule: Rule) -> Iterator[Line]:

@@ -1,4 +1,4 @@
-"""Writing a command's result to stdout, and the options that decide how it looks."""
+"""Writing a command's result to stdout, and the options that several commands share."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
 
 import click
 
 from ckptdoctor.errors import CannotExamineError
 
-__all__ = ["PIPE_CLOSED", "color_option", "emit", "format_option"]
+__all__ = ["PIPE_CLOSED", "color_option", "emit", "format_option", "rules_option"]
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -43,17 +44,39 @@ def format_option(*names: str) -> Callable[[C], C]:
     )
 
 
+def rules_option(command: C) -> C:
+    """`--rules DIR`, given to the command as `rule_dirs`."""
+    return click.option(
+        "--rules",
+        "rule_dirs",
+        metavar="DIR",
+        multiple=True,
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="A folder with rules of your own; may be repeated.",
+    )(command)
+
+
 def emit(text: str) -> None:
     """Write `text` to stdout at once: a full disk or a closed pipe is noticed here and not at exit."""
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        _write_all(sys.stdout, text)
     except BrokenPipeError:
         _abandon_stdout()
         raise SystemExit(PIPE_CLOSED) from None
     except OSError as error:
         _abandon_stdout()
         raise CannotExamineError(f"the output could not be written: {error.strerror or error}") from error
+
+
+def _write_all(stream: TextIO | None, text: str) -> None:
+    if stream is None:  # closed by whoever started us
+        return
+    # Not `stream.write`: under PYTHONUNBUFFERED it loses what a partial write left over, without an error.
+    stream.flush()
+    data = memoryview(text.encode(stream.encoding, "backslashreplace"))
+    while data:
+        data = data[stream.buffer.write(data) or 0 :]
+    stream.buffer.flush()
 
 
 def _abandon_stdout() -> None:

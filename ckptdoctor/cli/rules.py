@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ckptdoctor.cli.output import color_option, emit, format_option
+from ckptdoctor.cli.output import color_option, emit, format_option, rules_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from ckptdoctor.report.segments import Line
     from ckptdoctor.rulebook.rules import Rule
@@ -20,15 +21,16 @@ __all__ = ["rules"]
 
 @click.command()
 @format_option("text", "json")
+@rules_option
 @color_option
-def rules(fmt: str, color: str) -> None:
+def rules(fmt: str, rule_dirs: tuple[Path, ...], color: str) -> None:
     """List the rules: id, severity and name."""
     from ckptdoctor.report import surface_for
     from ckptdoctor.report.json_report import SCHEMA_VERSION, dumps
     from ckptdoctor.report.render import render_lines
     from ckptdoctor.scan import rulebook
 
-    found = list(rulebook().rules)
+    found = list(rulebook(rule_dirs).rules)
     if fmt == "json":
         listed = [{"id": r.id, "severity": r.severity.value, "name": r.name} for r in found]
         emit(dumps({"schema_version": SCHEMA_VERSION, "rules": listed}))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ckptdoctor.cli.errors import say
-from ckptdoctor.cli.output import color_option, emit, format_option
+from ckptdoctor.cli.output import color_option, emit, format_option, rules_option
 from ckptdoctor.text import show
 
 if TYPE_CHECKING:
@@ -31,14 +31,7 @@ def _ids(values: Iterable[str]) -> list[str]:
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--target", metavar="PATH", help="The model that the draft guesses for: its folder or config.json.")
 @format_option("text", "json")
-@click.option(
-    "--rules",
-    "rule_dirs",
-    metavar="DIR",
-    multiple=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A folder with rules of your own; may be repeated.",
-)
+@rules_option
 @click.option("--select", metavar="ID", multiple=True, help="Judge these rules alone; may be repeated, or A,B.")
 @click.option("--ignore", metavar="ID", multiple=True, help="Leave these rules out; may be repeated, or A,B.")
 @click.option(
@@ -67,13 +60,14 @@ def scan(
     configs and small tensors.
     """
     from ckptdoctor.report import capped, render, surface_for
+    from ckptdoctor.report.wording import PATH_LIMIT, failure
     from ckptdoctor.scan import examine_paths
 
     report = capped(examine_paths(paths, target=target, rules=rule_dirs, select=_ids(select), ignore=_ids(ignore)))
     emit(render(report, fmt, surface_for(sys.stdout, color)))
     if fmt != "text":
         for path, reason in report.failed:
-            say(f"could not examine {show(path, 4096)}: {reason}")
+            say(f"could not examine {show(path, PATH_LIMIT)}: {failure(path, reason)}")
     ctx.exit(_exit_code(report, fail_on))
 
 

@@ -56,7 +56,7 @@ class AuxLayers:
     `used` is False when the config says that the draft takes the final state only. `ids`, `key` and
     `line` are those of the first place that names any. `claimed` is the number of captured layers: the
     declared number, else the number of ids, else what the algorithm takes by habit. `depth` is the
-    target's number of layers, from the target or from the draft's own record of it.
+    target's number of layers, from the target or from the draft's own record of it (`recorded_depth`).
     `guess` is what engines capture when no ids are there.
     """
 
@@ -69,6 +69,7 @@ class AuxLayers:
     claimed: Known[int]
     declared: int | None
     depth: Known[int]
+    recorded_depth: int | None
     lowest: int
     highest: Known[int]
     too_low: tuple[int, ...]
@@ -129,6 +130,7 @@ def read_aux_layers(
         claimed=_claimed(ids, declared, algorithm),
         declared=declared,
         depth=depth,
+        recorded_depth=recorded.value if (recorded := config.size("num_target_layers")) else None,
         lowest=lowest,
         highest=highest,
         too_low=tuple(i for i in ids or () if i < lowest),

@@ -45,7 +45,7 @@ class MapReading:
     `readings`: the k that fit, ascending. `confirmed`: the k whose targets are exactly t2d's True
     positions, or None. `verdict` names the state of the map: `identity`, `right`, `stale_t2d`,
     `absolute`, `offset_twice`, `open`, `damaged`, `zeros_never_loaded`, `zeros_first`, `zeros_lost`,
-    `zeros_undecided`. `repeated` and `out_of_range` are counted in the reading that the verdict
+    `zeros_undecided`. `violations` counts the entries that are wrong as offsets. `repeated` and `out_of_range` are counted in the reading that the verdict
     speaks of (offsets, unless the map is of another convention). `ascending`: targets never fall.
     `targets` are the target ids under offsets, for coverage.
     """
@@ -53,6 +53,7 @@ class MapReading:
     readings: tuple[int, ...]
     confirmed: int | None
     verdict: str
+    violations: int
     repeated: Violation | None
     out_of_range: Violation | None
     ascending: bool
@@ -83,6 +84,7 @@ def read_map(d2t: IntArray, size: int, t2d: BoolArray | None) -> MapReading:
         readings=fits,
         confirmed=confirmed,
         verdict=verdict,
+        violations=sum(v.count for v in (repeated[1], outside[1]) if v),
         repeated=repeated[told],
         out_of_range=outside[told],
         ascending=bool(np.all(np.diff(offsets) >= 0)),

@@ -68,6 +68,7 @@ class VocabMap:
     readings: Known[tuple[int, ...]]
     confirmed: Known[int | None]
     verdict: Known[str]
+    violations: Known[int]
     repeated: Known[Violation | None]
     out_of_range: Known[Violation | None]
     ascending: Known[bool]
@@ -115,7 +116,7 @@ def describe_vocab(
     ]
     known_sizes = [s for s in sizes if s is not None]
     size: Known[int] = max(known_sizes) if known_sizes else Unknown("vocab_size in config.json")
-    draft_size = _draft_size(head, d2t, claimed_value)
+    draft_size = _draft_size(head, d2t, claimed_value, size)
     reading: MapReading | None = None
     why: Unknown | None = None
     if d2t is not None:
@@ -151,6 +152,7 @@ def describe_vocab(
         readings=reading.readings if reading else missing,
         confirmed=reading.confirmed if reading else missing,
         verdict=reading.verdict if reading else missing,
+        violations=reading.violations if reading else missing,
         repeated=reading.repeated if reading else missing,
         out_of_range=reading.out_of_range if reading else missing,
         ascending=reading.ascending if reading else missing,
@@ -163,7 +165,7 @@ def _untrusted(claimed: int | None, line: int | None, size: int | None) -> Vocab
     return VocabMap(
         d2t=why, t2d=why, claimed_draft_size=claimed, claimed_line=line, claimed_size=size, draft_size=why, size=why,
         reduced=why, lengths=(), lengths_agree=True, mask_count=why, mask_is_first=why, readings=why, confirmed=why,
-        verdict=why, repeated=why, out_of_range=why, ascending=why, map=None,
+        verdict=why, violations=why, repeated=why, out_of_range=why, ascending=why, map=None,
     )  # fmt: skip
 
 
@@ -189,12 +191,13 @@ def _lengths(claimed: int | None, head: TensorInfo | None, d2t: TensorInfo | Non
     return tuple(found)
 
 
-def _draft_size(head: TensorInfo | None, d2t: TensorInfo | None, claimed: int | None) -> Known[int]:
+def _draft_size(head: TensorInfo | None, d2t: TensorInfo | None, claimed: int | None, size: Known[int]) -> Known[int]:
     if head is not None and head.shape:
         return head.shape[0]
     if d2t is not None:
         return d2t.elements
-    return claimed if claimed is not None else Unknown("draft_vocab_size, a head or a d2t")
+    # With no head, no map and no word of its own a draft proposes through the target's head: from all ids.
+    return claimed if claimed is not None else size
 
 
 def _reduced(draft_size: Known[int], size: Known[int]) -> Known[bool]:

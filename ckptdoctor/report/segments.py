@@ -98,7 +98,7 @@ def _spans(text: str, first: int, rest: int) -> Iterator[tuple[int, int]]:
             yield start, end
             return
         cut = text.rfind(" ", start, end + 1)
-        if text[start:cut].strip():
+        if cut > start and text[start:cut].strip():
             yield start, cut
         else:
             # One word longer than the line: rather after a dot or an underscore than inside a part.

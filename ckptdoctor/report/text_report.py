@@ -8,7 +8,7 @@ from ckptdoctor.findings import Confidence, Examination, Finding, Report, Severi
 from ckptdoctor.report.render import render_lines
 from ckptdoctor.report.segments import BLANK, Line, Segment, line
 from ckptdoctor.report.surface import Surface
-from ckptdoctor.report.wording import PATH_LIMIT, counts, place, total, unjudged
+from ckptdoctor.report.wording import PATH_LIMIT, counts, failure, place, total, unjudged
 from ckptdoctor.text import listing, plural, show
 
 __all__ = ["render", "report_lines"]
@@ -111,6 +111,6 @@ def _failed(report: Report) -> Iterator[Line]:
             Segment("could not examine", "error"),
             " ",
             Segment(show(path, PATH_LIMIT), "path"),
-            f": {reason}",
+            f": {failure(path, reason)}",
             hang=2,
         )

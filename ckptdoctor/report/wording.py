@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ckptdoctor.findings import Examination, Location, Report, Severity, Skip
 from ckptdoctor.text import plural, show
 
-__all__ = ["PATH_LIMIT", "Unjudged", "counts", "place", "skipped_rules", "total", "unjudged"]
+__all__ = ["PATH_LIMIT", "Unjudged", "counts", "failure", "place", "skipped_rules", "total", "unjudged"]
 
 PATH_LIMIT = 4096
 """Characters of a path that are shown: a cut path helps nobody."""
@@ -71,6 +71,14 @@ def total(report: Report) -> str:
 def _joined(levels: list[str], skipped: int) -> str:
     text = ", ".join(levels) or "no findings"
     return f"{text}; {plural(skipped, 'rule')} not judged" if skipped else text
+
+
+def failure(path: str, reason: str) -> str:
+    """What follows `could not examine`; a reason that begins with the path does not name it twice."""
+    for start in (path, show(path, PATH_LIMIT), show(path)):
+        if reason.startswith(f"{start}: "):
+            return reason[len(start) + 2 :]
+    return reason
 
 
 def place(location: Location) -> str:
