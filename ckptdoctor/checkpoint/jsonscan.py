@@ -26,6 +26,8 @@ MAX_NUMBER = 400
 # cannot take more however its values are cut; a header of 100,000 ordinary entries costs some 120 million.
 _OBJECT, _ARRAY, _NUMBER_COST, _TEXT, _REPEATED, _KEY, _PLACE = 256, 128, 56, 64, 16, 64, 256
 MAX_COST = 160_000_000
+# And in steps, which bounds the time: a header of 100,000 entries takes some 1.3 million.
+MAX_STEPS = 2_000_000
 # Short texts that come again and again (`dtype`, `BF16`) are kept once; only the first ones are remembered.
 _MEMO_LENGTH, _MEMO_SIZE = 32, 512
 
@@ -43,6 +45,7 @@ _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _WORD = re.compile(rb"true|false|null|NaN|-?Infinity")
 _WORDS: Mapping[bytes, Any] = {b"true": True, b"false": False, b"null": None}
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_DECODER = json.JSONDecoder()
 _BRACE = ord("{")
 _BOM = b"\xef\xbb\xbf"
 
@@ -72,7 +75,7 @@ class Scanner:
         self.counts: Counter[str] = Counter()
         self.places: dict[KeyPath, tuple[int, int]] = {}
         self.memo: dict[bytes, str] = {}
-        self.cost = 0
+        self.cost = self.steps = 0
         self.line, self.counted_to = 1, 0
 
     def note(self, kind: str, offset: int, **more: Any) -> None:
@@ -83,7 +86,8 @@ class Scanner:
 
     def spend(self, cost: int, at: int) -> None:
         self.cost += cost
-        if self.cost > MAX_COST:
+        self.steps += 1
+        if self.cost > MAX_COST or self.steps > MAX_STEPS:
             raise SyntaxFaultError("json_too_many_values", at, "more values than any real file of this kind holds")
 
     def expected(self, what: str, at: int) -> SyntaxFaultError:
@@ -124,11 +128,11 @@ class Scanner:
             raise SyntaxFaultError("json_syntax", end, "a raw control character inside a string")
         text = self.text(self.data[at + 1 : end], at)
         try:
-            text = str(json.loads(f'"{text}"'))
+            text = _DECODER.raw_decode(f'"{text}"')[0]
         except ValueError:
             raise SyntaxFaultError("json_syntax", at, "a string with a wrong escape") from None
-        if not text.isascii():  # One wide character widens the whole text.
-            self.spend(4 * len(text), at)
+        # One wide character widens the whole text.
+        self.spend(_TEXT + len(text) * (1 if text.isascii() else 4), at)
         if _SURROGATE.search(text):
             self.note("json_encoding", at, detail="half of a surrogate pair, which is no character")
         return text, end + 1

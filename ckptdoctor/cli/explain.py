@@ -43,7 +43,7 @@ def page(rule: Rule) -> Iterator[Line]:
         yield BLANK
         yield line(Segment(title, "label"), indent=2)
         for text in texts or ["none"]:
-            yield line(text, indent=4, hang=2)
+            yield line(text, indent=4, hang=2 if len(texts) > 1 else 0)
 
 
 def _sections(rule: Rule) -> list[tuple[str, list[str]]]:

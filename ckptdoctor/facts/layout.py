@@ -5,18 +5,21 @@ from __future__ import annotations
 import difflib
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ckptdoctor.checkpoint import TensorInfo
 from ckptdoctor.facts.config import Config
 from ckptdoctor.facts.knowledge import Algorithm, Knowledge, Parameter
 from ckptdoctor.facts.names import Named
+from ckptdoctor.facts.tables import LAYER, ParameterTable
 
 __all__ = ["Incomplete", "Layout", "Missing", "Placed", "Stranger", "lay_out"]
 
-_LAYER = re.compile(r"^layers\.(\d+)\.(.+)$")
-_BLANK = {"{j}": r"\d+", "{i}": r"\d+", "{word}": r"\w+", "{rest}": r".+"}
+MAX_LAYERS = 512
+MAX_EXTRA_LAYERS = 64
+"""Bounds on layers that are looked for, whatever a config or a name claims."""
+
 _TRIPLES = (
     ("q/k/v", ("q_proj", "k_proj", "v_proj")),
     ("gate/up", ("gate_proj", "up_proj")),
@@ -96,7 +99,7 @@ def lay_out(
 ) -> Layout:
     """Sort `tensors` into the table of `algorithm`. `attention` is `gqa` or `mla`."""
     per_layer = (*algorithm.layer, *known.attention[attention], *known.feed_forward)
-    table = _Table(algorithm.parameters, per_layer, known)
+    table = ParameterTable(algorithm.parameters, per_layer, known)
     placed: dict[str, Placed] = {}
     collisions: list[str] = []
     strange: list[Named] = []
@@ -108,84 +111,22 @@ def lay_out(
             collisions.append(name.stored)
         else:
             placed[name.canonical] = Placed(tensors[name.stored], name.canonical, *found)
-    layers = sorted({int(m.group(1)) for n in named.values() if (m := _LAYER.match(n.canonical))})
+    layers = sorted({int(m.group(1)) for n in named.values() if (m := LAYER.match(n.canonical))})
     stored = frozenset(placed) | table.stand_ins(named.values())
-    missing = _missing(algorithm.parameters, per_layer, layers, stored, config)
+    stems = _layer_stems(strange, per_layer)
+    expected = _expected_layers(layers, stems, algorithm, config)
+    missing = _missing(algorithm.parameters, per_layer, expected, stored, config)
     unclaimed = _strangers(strange, missing, known)
     aliases = {n.alias for n in named.values() if n.alias and n.canonical in placed}
     return Layout(
         placed=placed,
-        missing=tuple(_renamed(m, strange, per_layer) for m in missing),
+        missing=tuple(_renamed(missing, stems)),
         incomplete=_incomplete(named.values()),
         strangers=unclaimed,
         collisions=tuple(collisions),
         layers=tuple(layers),
         layer_names=tuple(sorted(aliases)),
     )
-
-
-class _Table:
-    """Lookup of canonical names in a parameter table, biases and quantisation suffixes included."""
-
-    def __init__(self, top: Sequence[Parameter], layer: Sequence[Parameter], known: Knowledge) -> None:
-        self._top, self._top_patterns = self._split(top)
-        self._layer: dict[str, list[Parameter]] = defaultdict(list)
-        exact, self._layer_patterns = self._split(layer)
-        for parameter in layer:
-            if parameter.name in exact:
-                self._layer[parameter.name].append(parameter)
-        self._suffixes = frozenset(known.naming["quantised_suffixes"])
-        self._stand_ins = tuple(known.naming["stand_ins_for_weight"])
-
-    @staticmethod
-    def _split(rows: Sequence[Parameter]) -> tuple[dict[str, Parameter], list[tuple[re.Pattern[str], Parameter]]]:
-        exact = {row.name: row for row in rows if "{" not in row.name}
-        patterns = []
-        for row in rows:
-            if "{" in row.name:
-                text = re.escape(row.name).replace(r"\{", "{").replace(r"\}", "}")
-                for blank, pattern in _BLANK.items():
-                    text = text.replace(blank, pattern)
-                patterns.append((re.compile(f"^{text}$"), row))
-        return exact, patterns
-
-    def find(self, canonical: str) -> tuple[Parameter, int | None] | None:
-        """The parameter that `canonical` names, and its layer; None for a stranger."""
-        found = self._plain(canonical)
-        if found is not None:
-            return found
-        module, _, last = canonical.rpartition(".")
-        if last == "bias" or last in self._suffixes:
-            owner = self._plain(f"{module}.weight")
-            if owner is not None:
-                return Parameter(canonical, optional=True, judged="bias" if last == "bias" else "quantised"), owner[1]
-        return None
-
-    def _plain(self, canonical: str) -> tuple[Parameter, int | None] | None:
-        if canonical in self._top:
-            return self._top[canonical], None
-        match = _LAYER.match(canonical)
-        if match:
-            layer, rest = int(match.group(1)), match.group(2)
-            for parameter in self._layer.get(rest, ()):
-                if parameter.layers == "all" or (parameter.layers == "first") == (layer == 0):
-                    return parameter, layer
-            for pattern, parameter in self._layer_patterns:
-                if pattern.match(rest):
-                    return parameter, layer
-        for pattern, parameter in self._top_patterns:
-            if pattern.match(canonical):
-                return parameter, None
-        return None
-
-    def stand_ins(self, named: object) -> frozenset[str]:
-        """Plain names that are stored in a packed form (`q_proj.weight_packed` for `q_proj.weight`)."""
-        found: set[str] = set()
-        for name in named:  # type: ignore[attr-defined]
-            module, _, last = name.canonical.rpartition(".")
-            if last in self._stand_ins:
-                found.add(f"{module}.weight")
-        return frozenset(found)
 
 
 def _required(parameter: Parameter, config: Config) -> bool:
@@ -212,7 +153,7 @@ def _missing(
     absent = tuple(p.name for p in top if _required(p, config) and p.name not in stored)
     if absent:
         found.append(Missing("the draft", absent, sum(_required(p, config) for p in top), False))
-    for layer in layers or [0]:
+    for layer in layers:
         wanted = [
             p.name
             for p in per_layer
@@ -237,27 +178,48 @@ def _has_sibling(name: str, layer: int, stored: frozenset[str]) -> bool:
     return False
 
 
-def _renamed(missing: Missing, strange: Sequence[Named], per_layer: Sequence[Parameter]) -> Missing:
-    """Whether most of a missing layer is stored under another name: then that name is the finding."""
+def _expected_layers(
+    stored: Sequence[int], stems: Mapping[str, frozenset[str]], algorithm: Algorithm, config: Config
+) -> list[int]:
+    """The layers that must be whole: all up to the last stored one, and those that the config declares.
+
+    A deeper claim of an EAGLE draft proves nothing by itself (published ones say 40 and store one layer)
+    unless something that looks like a layer lies about under another name.
+    """
+    last = max(stored, default=0)
+    declared = config.size("num_hidden_layers")
+    if declared is not None and (algorithm.block or stems):
+        last = max(last, min(int(declared.value) - 1, last + MAX_EXTRA_LAYERS))
+    return list(range(min(last, MAX_LAYERS) + 1))
+
+
+def _layer_stems(strange: Sequence[Named], per_layer: Sequence[Parameter]) -> dict[str, frozenset[str]]:
+    """Names under which something with most of the parts of a layer is stored (`decoder.` → its parts)."""
     suffixes = [p.name for p in per_layer if "{" not in p.name]
+    needed = sum(not p.optional for p in per_layer)
     stems: dict[str, set[str]] = defaultdict(set)
     for name in strange:
         for suffix in suffixes:
             if name.stored.endswith(suffix):
                 stems[name.stored.removesuffix(suffix)].add(suffix)
-    if missing.where == "the draft" or not missing.whole or not stems:
-        return missing
-    stem, matched = max(stems.items(), key=lambda item: len(item[1]))
-    if len(matched) * 2 < missing.of:
-        return missing
-    return Missing(missing.where, missing.names, missing.of, missing.whole, stem.rstrip("."))
+    return {stem: frozenset(parts) for stem, parts in stems.items() if len(parts) * 2 >= needed}
 
 
-def _incomplete(named: object) -> tuple[Incomplete, ...]:
+def _renamed(missing: Sequence[Missing], stems: Mapping[str, frozenset[str]]) -> list[Missing]:
+    """Give each wholly missing layer the name under which its parts are stored instead, in order."""
+    free = iter(stems)
+    found = []
+    for part in missing:
+        stem = next(free, None) if part.whole else None
+        found.append(part if stem is None else replace(part, found_as=stem.rstrip(".")))
+    return found
+
+
+def _incomplete(named: Iterable[Named]) -> tuple[Incomplete, ...]:
     """q/k/v and gate/up sets of which only a part is stored, wherever they stand."""
     modules: dict[tuple[str, str], set[str]] = defaultdict(set)
     pattern = re.compile(r"^(.*?)\b([qkv]_proj|gate_proj|up_proj)\.(weight|weight_packed|qweight)$")
-    for name in named:  # type: ignore[attr-defined]
+    for name in named:
         match = pattern.match(name.canonical)
         if match:
             modules[(match.group(1), match.group(3))].add(match.group(2))

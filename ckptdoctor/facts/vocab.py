@@ -135,7 +135,7 @@ def describe_vocab(
     elif mask is not None:
         mask_count = int((mask != 0).sum())
         mask_is_first = bool((mask[:mask_count] != 0).all())
-    missing = why or absent
+    missing = absent if why is None else why
     return VocabMap(
         d2t=_tensor(d2t, d2t_values),
         t2d=_tensor(t2d, mask),

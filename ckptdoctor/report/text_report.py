@@ -86,8 +86,6 @@ def _finding(finding: Finding) -> Iterator[Line]:
     if finding.fix is not None:
         safety = Segment(f" ({finding.fix.safety})", "quiet")
         yield _labelled("fix available", Segment(finding.fix.summary, "fix"), safety)
-    elif finding.severity is not Severity.NOTE:
-        yield _labelled("fix available", Segment("none", "quiet"))
 
 
 def _labelled(label: str, *parts: Segment | str) -> Line:

@@ -14,7 +14,7 @@ __all__ = ["PATH_LIMIT", "Unjudged", "counts", "failure", "place", "skipped_rule
 PATH_LIMIT = 4096
 """Characters of a path that are shown: a cut path helps nobody."""
 
-_OPTION = re.compile(r"^(?P<what>.*\S)\s*\((?P<option>--[a-z][a-z-]*)\)$", re.DOTALL)
+_OPTION = re.compile(r"^(?P<what>.*\S)\s*\((?P<option>--[a-z][a-z-]*)(?: (?P<operand>[A-Z-]+))?\)$", re.DOTALL)
 _OPERANDS = {"--target": "PATH", "--launch": "LINE", "--engine": "NAME"}
 
 
@@ -32,7 +32,8 @@ class Unjudged:
         what, how = self.needs, ""
         if found := _OPTION.match(self.needs):
             option = found["option"]
-            what, how = found["what"], f": pass {option} {_OPERANDS.get(option, '')}".rstrip()
+            operand = found["operand"] or _OPERANDS.get(option, "")
+            what, how = found["what"], f": pass {option} {operand}".rstrip()
         return f"{plural(len(self.rules), 'rule')} {verb} {show(what)}{how}"
 
 

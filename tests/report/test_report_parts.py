@@ -15,7 +15,7 @@ from ckptdoctor.errors import UsageError
 from ckptdoctor.findings import Confidence, Location, Report, Severity, Skip
 from ckptdoctor.report import REPORTERS, Surface, capped, render, surface_for
 from ckptdoctor.report.segments import BLANK, Line, Segment, line, physical
-from ckptdoctor.report.wording import place, unjudged
+from ckptdoctor.report.wording import failure, place, unjudged
 
 
 def lines_of(item: Line, width: int) -> list[str]:
@@ -139,6 +139,8 @@ class TestWording:
         [
             ("the target (--target)", "1 rule needs the target: pass --target PATH"),
             ("the launch line (--launch)", "1 rule needs the launch line: pass --launch LINE"),
+            ("the target (--target PATH)", "1 rule needs the target: pass --target PATH"),
+            ("a target (--target DIR)", "1 rule needs a target: pass --target DIR"),
             ("every byte (--deep)", "1 rule needs every byte: pass --deep"),
             ("target", "1 rule needs target"),
             ("(--target)", "1 rule needs (--target)"),
@@ -147,6 +149,18 @@ class TestWording:
     )
     def test_need(self, needs: str, sentence: str) -> None:
         assert [group.sentence for group in unjudged([Skip("GEO001", needs)])] == [sentence]
+
+    @pytest.mark.parametrize(
+        ("path", "reason", "text"),
+        [
+            ("a", "no such path", "no such path"),
+            ("a", "a: no such path", "no such path"),
+            ("a", "ab: no such path", "ab: no such path"),
+            ("a\x1b", "a\\x1b: no such path", "no such path"),
+        ],
+    )
+    def test_failure(self, path: str, reason: str, text: str) -> None:
+        assert failure(path, reason) == text
 
     def test_groups(self) -> None:
         skips = [Skip("A001", "x"), Skip("B001", "y"), Skip("B002", "y"), Skip("B001", "y")]
