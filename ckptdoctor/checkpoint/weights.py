@@ -62,7 +62,7 @@ def read_json_file(
 
     size = folder.size(name)
     if size > limit:
-        return failed("json_too_large", expected=limit, found=size)
+        return failed("json_too_large", expected=limit, found=size, detail=f"{size} bytes; at most {limit} are read")
     with folder.open(name) as stream:
         data = stream.read(limit)
     if not data:
@@ -71,9 +71,14 @@ def read_json_file(
         return failed("lfs_pointer", offset=0, found=size, detail=LFS_CAUSE)
     # Of a large file, only the keys near the top are looked for by place.
     document = read_json(data, name, only=only, depth=4 if only is None else 2)
-    if document.readable and not isinstance(document.value, dict):
-        return replace(document, faults=(*document.faults, Fault("json_not_object", name, offset=0, line=1)))
-    return document
+    if not document.readable:
+        return document
+    # Engines read configs with Python's json, which takes half a surrogate pair for a character.
+    faults = tuple(fault for fault in document.faults if fault.kind != "json_encoding")
+    if not isinstance(document.value, dict):
+        what = "the outermost value is no object"
+        faults += (Fault("json_not_object", name, offset=0, line=1, detail=what),)
+    return replace(document, faults=faults)
 
 
 def find_weights(folder: Folder, only: str | None = None) -> Weights | None:

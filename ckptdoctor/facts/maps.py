@@ -45,7 +45,7 @@ class MapReading:
     `readings`: the k that fit, ascending. `confirmed`: the k whose targets are exactly t2d's True
     positions, or None. `verdict` names the state of the map: `identity`, `right`, `stale_t2d`,
     `absolute`, `offset_twice`, `open`, `damaged`, `zeros_never_loaded`, `zeros_first`, `zeros_lost`,
-    `zeros_undecided`. `violations` counts the entries that are wrong as offsets. `repeated` and
+    `zeros_undecided`, `empty`. `violations` counts the entries that are wrong as offsets. `repeated` and
     `out_of_range` are counted in the reading that the verdict speaks of (offsets, unless the map is of
     another convention). `ascending`: targets never fall. `targets` are the target ids under offsets,
     for coverage.
@@ -152,6 +152,8 @@ def _verdict(
 
     d2t = targets[0]
     count = len(d2t)
+    if not count:
+        return "empty", 1
     if count >= 2 and not d2t.any():
         return _zeros(count, size, positions, mask_length), 1
     if confirmed is not None:

@@ -1,0 +1,23 @@
+"""Torch, when it is there (a missing one skips with its reason, or fails where CI promises it), and no deadlines."""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no failure.
+settings.register_profile("no-deadline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("no-deadline")
+
+
+@pytest.fixture(scope="session")
+def torch() -> ModuleType:
+    """The torch module. Skips without it, and fails instead when CKPTDOCTOR_REQUIRE_TORCH=1."""
+    if os.environ.get("CKPTDOCTOR_REQUIRE_TORCH") == "1":
+        import torch as module
+
+        return module
+    return pytest.importorskip("torch", reason="reading pickles needs the torch extra")
