@@ -12,9 +12,12 @@ from pathlib import Path
 
 import click
 
+from ckptdoctor.cli.compat import compat
+from ckptdoctor.cli.engines import engines
 from ckptdoctor.cli.errors import handle
 from ckptdoctor.cli.explain import explain
 from ckptdoctor.cli.output import PIPE_CLOSED
+from ckptdoctor.cli.plan import plan
 from ckptdoctor.cli.rules import rules
 from ckptdoctor.cli.scan import scan
 
@@ -76,7 +79,7 @@ def main(ctx: click.Context) -> None:
         ctx.exit(2)
 
 
-for _command in (scan, explain, rules):
+for _command in (scan, plan, compat, explain, rules, engines):
     main.add_command(_command)
 
 

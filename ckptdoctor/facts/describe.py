@@ -42,13 +42,19 @@ _PLAIN = Algorithm("unknown", "unknown", 0, (), False, False, None, (), (), (), 
 
 @dataclass(frozen=True)
 class Facts:
-    """All facts of one examination. `uncertain` names those that are one reading among several."""
+    """All facts of one examination.
+
+    `uncertain` names those that are one reading among several. `config` and `tensors` are what engines are
+    simulated on; rules do not see them.
+    """
 
     files: Files
     draft: Draft
     target: Target | None
     vocab: VocabMap
     tokens: Tokens
+    config: Config
+    tensors: Mapping[str, TensorInfo]
     uncertain: Mapping[str, Confidence]
 
     def roots(self) -> dict[str, object]:
@@ -85,7 +91,14 @@ def describe(checkpoint: Checkpoint, target: Target | None, known: Knowledge | N
     if writer.winner is not None and writer.margin <= 1:
         uncertain["draft.writer"] = Confidence.LIKELY
     return Facts(
-        describe_files(checkpoint), draft, target, vocab, describe_tokens(checkpoint.root, target, vocab), uncertain
+        files=describe_files(checkpoint),
+        draft=draft,
+        target=target,
+        vocab=vocab,
+        tokens=describe_tokens(checkpoint.root, target, vocab),
+        config=config,
+        tensors=checkpoint.tensors,
+        uncertain=uncertain,
     )
 
 
@@ -123,7 +136,7 @@ def _hidden_by_shape(tensors: Mapping[str, TensorInfo]) -> int | None:
 
 
 def _attention(tensors: Mapping[str, TensorInfo]) -> str:
-    if any("kv_a_proj_with_mqa" in name for name in tensors):
+    if any(part in name for name in tensors for part in ("kv_a_proj_with_mqa", "kv_b_proj", "q_a_proj")):
         return "mla"
     return (
         "qwen3"
@@ -274,5 +287,5 @@ def _names(layout: Layout, named: Mapping[str, Named], canonical: Mapping[str, T
         collisions=layout.collisions,
         layer_names=layout.layer_names,
         has_input_norm="input_norm.weight" in canonical,
-        has_fc_norm=any(re.match(r"fc_norm\.\d+\.weight$", n) for n in canonical),
+        fc_norm_count=sum(re.match(r"fc_norm\.\d+\.weight$", n) is not None for n in canonical),
     )

@@ -82,6 +82,7 @@ class Flags:
     use_aux_hidden_state: bool | None
     bias: bool | None
     attention_bias: bool | None
+    embed_requires_grad: bool | None
     tie_word_embeddings: bool | None
 
 
@@ -100,7 +101,7 @@ class Names:
     collisions: tuple[str, ...]
     layer_names: tuple[str, ...]
     has_input_norm: bool
-    has_fc_norm: bool
+    fc_norm_count: int
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Read with the fast YAML loader and kept; the files are ours and checked by tests
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -35,6 +35,8 @@ class Parameter:
 
     `layers` is `first`, `later` or `all` for parameters of a layer. `judged` names the examiner that
     looks at this parameter by itself (`fc`, `head`, `map`), so that the general ones leave it alone.
+    Members of a `group` are fused by engines or useless alone; of those with the same `one_of` one
+    must be there.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Parameter:
     layers: str = "all"
     judged: str | None = None
     if_declared: str | None = None
+    one_of: str | None = None
     unless: Mapping[str, Any] | None = None
 
 
@@ -122,6 +125,12 @@ def _parameters(rows: list[dict[str, Any]]) -> tuple[Parameter, ...]:
     return tuple(Parameter(**{**row, "shape": shape(row.get("shape"))}) for row in rows)
 
 
+def _merged(base: Sequence[dict[str, Any]], own: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of a base table and those of one that extends it; a row of the same name takes the place of the other."""
+    names = {row["name"] for row in own}
+    return [*(row for row in base if row["name"] not in names), *own]
+
+
 def _algorithm(raw: dict[str, Any], all_of_them: Mapping[str, Any]) -> Algorithm:
     base = all_of_them[raw["extends"]] if "extends" in raw else {}
     merged = {**base, **raw}
@@ -134,7 +143,7 @@ def _algorithm(raw: dict[str, Any], all_of_them: Mapping[str, Any]) -> Algorithm
         block=bool(merged.get("block")),
         captures=merged.get("captures"),
         variants=tuple((v["id"], re.compile(v["tensor"])) for v in merged.get("variants", ())),
-        parameters=_parameters([*base.get("parameters", ()), *raw.get("parameters", ())]),
-        layer=_parameters([*base.get("layer", ()), *raw.get("layer", ())]),
+        parameters=_parameters(_merged(base.get("parameters", ()), raw.get("parameters", ()))),
+        layer=_parameters(_merged(base.get("layer", ()), raw.get("layer", ()))),
         attention_input=merged.get("attention_input", {}),
     )

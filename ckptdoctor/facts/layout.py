@@ -20,11 +20,6 @@ MAX_LAYERS = 512
 MAX_EXTRA_LAYERS = 64
 """Bounds on layers that are looked for, whatever a config or a name claims."""
 
-_TRIPLES = (
-    ("q/k/v", ("q_proj", "k_proj", "v_proj")),
-    ("gate/up", ("gate_proj", "up_proj")),
-)
-
 
 @dataclass(frozen=True)
 class Placed:
@@ -66,7 +61,8 @@ class Stranger:
     """Stored names that no table claims, gathered by where they stand.
 
     `kind`: `buffer` (rotary buffers and the like), `target` (a frozen copy of the target) or
-    `unknown`. `resembles` is the missing parameter that the first of them looks like, if any.
+    `unknown`. `resembles` is the missing parameter that the first of them looks like, if any. `explained`
+    says that they are a layer under another name, which `Missing.found_as` tells.
     """
 
     kind: str
@@ -74,6 +70,7 @@ class Stranger:
     names: tuple[str, ...]
     count: int
     resembles: str | None = None
+    explained: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,12 +113,13 @@ def lay_out(
     stems = _layer_stems(strange, per_layer)
     expected = _expected_layers(layers, stems, algorithm, config)
     missing = _missing(algorithm.parameters, per_layer, expected, stored, config)
+    missing = _renamed(missing, stems)
     unclaimed = _strangers(strange, missing, known)
     aliases = {n.alias for n in named.values() if n.alias and n.canonical in placed}
     return Layout(
         placed=placed,
-        missing=tuple(_renamed(missing, stems)),
-        incomplete=_incomplete(named.values()),
+        missing=tuple(missing),
+        incomplete=_incomplete(algorithm.parameters, per_layer, layers, stored),
         strangers=unclaimed,
         collisions=tuple(collisions),
         layers=tuple(layers),
@@ -130,7 +128,7 @@ def lay_out(
 
 
 def _required(parameter: Parameter, config: Config) -> bool:
-    if parameter.optional or parameter.judged:
+    if parameter.optional or parameter.judged or parameter.one_of:
         return False
     if parameter.if_declared and config.size(parameter.if_declared) is None:
         return False
@@ -148,7 +146,6 @@ def _missing(
     stored: frozenset[str],
     config: Config,
 ) -> list[Missing]:
-    fused = {f"self_attn.{p}.weight" for p in _TRIPLES[0][1]} | {f"mlp.{p}.weight" for p in _TRIPLES[1][1]}
     found: list[Missing] = []
     absent = tuple(p.name for p in top if _required(p, config) and p.name not in stored)
     if absent:
@@ -161,21 +158,30 @@ def _missing(
         ]
         lacking = [name for name in wanted if f"layers.{layer}.{name}" not in stored]
         whole = len(lacking) == len(wanted)
-        # A q/k/v or gate/up set that is there in part is told as such (see `_incomplete`).
-        in_pieces = {name for name in lacking if name in fused and not whole and _has_sibling(name, layer, stored)}
-        lacking = [name for name in lacking if name not in in_pieces]
+        lacking += _alternatives(per_layer, layer, stored)
+        # A set that is there in part is told as such (see `_incomplete`).
+        lacking = [name for name in lacking if whole or not _in_pieces(name, per_layer, layer, stored)]
         if lacking:
             names = tuple(f"layers.{layer}.{name}" for name in lacking)
             found.append(Missing(f"layers.{layer}", names, len(wanted), whole))
     return found
 
 
-def _has_sibling(name: str, layer: int, stored: frozenset[str]) -> bool:
-    module, projection, weight = name.split(".")
-    for _, members in _TRIPLES:
-        if projection in members:
-            return any(f"layers.{layer}.{module}.{m}.{weight}" in stored for m in members if m != projection)
-    return False
+def _alternatives(per_layer: Sequence[Parameter], layer: int, stored: frozenset[str]) -> list[str]:
+    """The first of each set of alternatives of which nothing is stored."""
+    sets: dict[str, list[str]] = defaultdict(list)
+    for parameter in per_layer:
+        if parameter.one_of and (parameter.layers == "all" or (parameter.layers == "first") == (layer == 0)):
+            sets[parameter.one_of].append(parameter.name)
+    return [names[0] for names in sets.values() if not any(f"layers.{layer}.{n}" in stored for n in names)]
+
+
+def _in_pieces(name: str, per_layer: Sequence[Parameter], layer: int, stored: frozenset[str]) -> bool:
+    """Whether another member of the set that `name` belongs to is stored."""
+    group = next((p.group for p in per_layer if p.name == name), None)
+    return group is not None and any(
+        p.group == group and p.name != name and f"layers.{layer}.{p.name}" in stored for p in per_layer
+    )
 
 
 def _expected_layers(
@@ -215,23 +221,21 @@ def _renamed(missing: Sequence[Missing], stems: Mapping[str, frozenset[str]]) ->
     return found
 
 
-def _incomplete(named: Iterable[Named]) -> tuple[Incomplete, ...]:
-    """q/k/v and gate/up sets of which only a part is stored, wherever they stand."""
-    modules: dict[tuple[str, str], set[str]] = defaultdict(set)
-    pattern = re.compile(r"^(.*?)\b([qkv]_proj|gate_proj|up_proj)\.(weight|weight_packed|qweight)$")
-    for name in named:
-        match = pattern.match(name.canonical)
-        if match:
-            modules[(match.group(1), match.group(3))].add(match.group(2))
+def _incomplete(
+    top: Sequence[Parameter], per_layer: Sequence[Parameter], layers: Sequence[int], stored: frozenset[str]
+) -> tuple[Incomplete, ...]:
+    """Sets (q/k/v, gate/up, q_norm/k_norm, …) of which only a part is stored."""
     found = []
-    for (module, weight), present in sorted(modules.items()):
-        for group, members in _TRIPLES:
-            there = [m for m in members if m in present]
-            # A q_proj alone is how latent attention without a compressed query looks.
-            if there and len(there) < len(members) and not (there == ["q_proj"] and "q_proj" in module):
-                absent = tuple(f"{module}{m}.{weight}" for m in members if m not in present)
-                stored = tuple(f"{module}{m}.{weight}" for m in there)
-                found.append(Incomplete(group, module.rstrip("."), stored, absent))
+    for where, rows in [("", top), *((f"layers.{layer}.", per_layer) for layer in layers)]:
+        sets: dict[str, list[str]] = defaultdict(list)
+        for row in rows:
+            if row.group:
+                sets[row.group].append(f"{where}{row.name}")
+        for group, names in sets.items():
+            present = tuple(n for n in names if n in stored)
+            if present and len(present) < len(names):
+                absent = tuple(n for n in names if n not in stored)
+                found.append(Incomplete(group, where.rstrip("."), present, absent))
     return tuple(found)
 
 
@@ -239,6 +243,7 @@ def _strangers(strange: Sequence[Named], missing: Sequence[Missing], known: Know
     buffers = [re.compile(p) for p in known.naming["buffers"]]
     copies = [re.compile(p) for p in known.naming["target_copies"]]
     lacking = [name for m in missing for name in m.names]
+    renamed = tuple(f"{m.found_as}." for m in missing if m.found_as is not None)
     groups: dict[tuple[str, str], list[Named]] = defaultdict(list)
     for name in strange:
         if any(p.search(name.canonical) for p in buffers):
@@ -253,5 +258,6 @@ def _strangers(strange: Sequence[Named], missing: Sequence[Missing], known: Know
     for (kind, where), members in sorted(groups.items()):
         near = difflib.get_close_matches(members[0].canonical, lacking, n=1, cutoff=0.6) if kind == "unknown" else []
         stored = tuple(n.stored for n in members)
-        found.append(Stranger(kind, where, stored[:50], len(stored), near[0] if near else None))
+        explained = bool(renamed) and all(name.startswith(renamed) for name in stored)
+        found.append(Stranger(kind, where, stored[:50], len(stored), near[0] if near else None, explained))
     return tuple(found)

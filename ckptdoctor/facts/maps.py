@@ -158,7 +158,9 @@ def _verdict(
         return _zeros(count, size, positions, mask_length), 1
     if confirmed is not None:
         return {0: ("absolute", 0), 1: ("right", 1)}.get(confirmed, ("offset_twice", 2))
-    if positions is not None and len(positions):
+    if positions is not None:
+        if not len(positions):
+            return ("stale_t2d" if 1 in fits else "damaged"), 1
         # Nothing agrees to the last id: the reading that agrees best is the one that was meant.
         share = {k: float(np.isin(targets[k], positions).mean()) for k in READINGS}
         best = max(READINGS, key=lambda k: (share[k], k == 1))

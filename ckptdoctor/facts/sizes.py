@@ -8,14 +8,14 @@ itself wrong, and the tensors' own majority is the size.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ckptdoctor.facts.config import Config, Field
 from ckptdoctor.facts.layout import Placed
 
-__all__ = ["Claims", "ShapeMismatch", "Size", "claims_of", "measure_sizes"]
+__all__ = ["Claims", "ShapeMismatch", "Size", "claims_from", "claims_of", "measure_sizes"]
 
 # Sizes that other examiners judge with more knowledge: target width, captured layers, draft vocabulary.
 _NOT_HERE = frozenset({"T", "K", "D"})
@@ -43,6 +43,7 @@ class ShapeMismatch:
     expected: tuple[int, ...]
     found: tuple[int, ...]
     because: str
+    first_attention: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,12 @@ class Claims:
 
 
 def claims_of(config: Config) -> Claims:
-    """The sizes that the config claims or implies, as every engine derives them.
+    """The sizes that the draft's config claims or implies."""
+    return claims_from(config.size)
+
+
+def claims_from(size: Callable[[str], Field | None]) -> Claims:
+    """The sizes that `size` gives by name, and those that follow from them, as every engine derives them.
 
     `head_dim` is hidden_size // num_attention_heads unless given, key/value heads are the heads unless
     given (transformers LlamaConfig; SGLang and vLLM alike).
@@ -71,7 +77,7 @@ def claims_of(config: Config) -> Claims:
                 fields[symbol] = field
 
     def get(name: str) -> tuple[int | None, Field | None]:
-        field = config.size(name)
+        field = size(name)
         return (field.value if field else None), field
 
     hidden, hidden_field = get("hidden_size")
@@ -173,7 +179,9 @@ def _mismatch(item: Placed, values: Mapping[str, int], attention_input: Mapping[
     shape = tuple(e for e in expected if e is not None)
     if shape == found:
         return None
-    return ShapeMismatch(item.tensor.name, item.tensor.file, shape, found, _explain(dims, item.layer, attention_input))
+    because = _explain(dims, item.layer, attention_input)
+    first = item.layer == 0 and "A" in dims
+    return ShapeMismatch(item.tensor.name, item.tensor.file, shape, found, because, first)
 
 
 def _resolve(dim: str, layer: int | None, attention_input: Mapping[str, str]) -> str:

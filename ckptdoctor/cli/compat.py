@@ -1,0 +1,51 @@
+"""`ckptdoctor compat`: one draft across all known engine releases."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ckptdoctor.cli.output import color_option, emit, format_option
+
+__all__ = ["compat"]
+
+
+@click.command()
+@click.argument("path")
+@click.option("--target", metavar="PATH", help="The model that the draft guesses for: its folder or config.json.")
+@click.option("--engine", "engines", multiple=True, metavar="NAME", help="Only this engine; may be repeated.")
+@click.option("--launch", metavar="LINE", help="The command that starts the server, in quotes.")
+@click.option("--trained-with", metavar="TOOL", help="The writer whose way of counting layers is meant.")
+@format_option("text", "json")
+@color_option
+@click.pass_context
+def compat(
+    ctx: click.Context,
+    path: str,
+    target: str | None,
+    engines: tuple[str, ...],
+    launch: str | None,
+    trained_with: str | None,
+    fmt: str,
+    color: str,
+) -> None:
+    """Say for every known release of every engine how it serves the draft at PATH.
+
+    Releases with the same answer are folded into ranges. With --engine, exits with 1 when the newest
+    release of a named engine breaks or refuses the draft.
+    """
+    from ckptdoctor.planning import compat_for
+    from ckptdoctor.report import surface_for
+    from ckptdoctor.report.plan_json import plan_data, plans_text
+    from ckptdoctor.report.plan_text import compat_lines
+    from ckptdoctor.report.render import render_lines
+
+    ranges, title = compat_for(path, engines, target=target, launch=launch, trained_with=trained_with)
+    if fmt == "json":
+        data = [{**plan_data(r.plan), "first": r.first, "last": r.last} for r in ranges]
+        emit(plans_text(data))
+    else:
+        emit(render_lines(compat_lines(ranges, title), surface_for(sys.stdout, color)))
+    bad = any(r.plan.outcome in ("broken", "refused") for r in ranges if r.is_newest)
+    ctx.exit(1 if engines and bad else 0)

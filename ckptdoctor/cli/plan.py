@@ -1,0 +1,50 @@
+"""`ckptdoctor plan`: what one engine release really does with a draft, parameter by parameter."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ckptdoctor.cli.output import color_option, emit, format_option
+
+__all__ = ["plan"]
+
+_BAD = frozenset({"broken", "refused"})
+
+
+@click.command()
+@click.argument("path")
+@click.option("--engine", required=True, metavar="NAME[==RELEASE]", help="sglang, vllm==0.33.0, … or installed.")
+@click.option("--target", metavar="PATH", help="The model that the draft guesses for: its folder or config.json.")
+@click.option("--launch", metavar="LINE", help="The command that starts the server, in quotes.")
+@click.option("--trained-with", metavar="TOOL", help="The writer whose way of counting layers is meant.")
+@format_option("text", "json")
+@color_option
+@click.pass_context
+def plan(
+    ctx: click.Context,
+    path: str,
+    engine: str,
+    target: str | None,
+    launch: str | None,
+    trained_with: str | None,
+    fmt: str,
+    color: str,
+) -> None:
+    """Say what an engine release will do with the draft at PATH: every parameter, every stored tensor, the wiring.
+
+    Exits with 1 when the outcome is broken or refused.
+    """
+    from ckptdoctor.planning import plan_for
+    from ckptdoctor.report import surface_for
+    from ckptdoctor.report.plan_json import plan_data, plans_text
+    from ckptdoctor.report.plan_text import plan_lines
+    from ckptdoctor.report.render import render_lines
+
+    result, title = plan_for(path, engine, target=target, launch=launch, trained_with=trained_with)
+    if fmt == "json":
+        emit(plans_text([plan_data(result)]))
+    else:
+        emit(render_lines(plan_lines(result, title), surface_for(sys.stdout, color)))
+    ctx.exit(1 if result.outcome in _BAD else 0)

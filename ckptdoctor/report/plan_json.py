@@ -1,0 +1,62 @@
+"""Plans as JSON: the objects of `plan`, `compat` and of a scan for a named engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ckptdoctor.report.json_report import dumps
+from ckptdoctor.serving import LoadPlan
+from ckptdoctor.text import show
+
+__all__ = ["plan_data", "plans_text"]
+
+
+def plan_data(plan: LoadPlan) -> dict[str, Any]:
+    """One plan. `uninitialised` are used parameters that keep an initial value, `dropped` stored names that none takes."""
+    return {
+        "engine": plan.engine,
+        "version": plan.version,
+        "model_class": plan.model_class,
+        "outcome": plan.outcome,
+        "reasons": list(plan.reasons),
+        "loaded": {p.name: [show(k) for k in p.keys] for p in plan.parameters if p.keys and not p.shared},
+        "shared": [p.name for p in plan.parameters if p.shared],
+        "uninitialised": list(plan.uninitialised),
+        "dropped": [show(name) for name in plan.dropped],
+        "parameters": [
+            {
+                "name": p.name, "shape": None if p.shape is None else list(p.shape), "state": p.state,
+                "initial": p.initial, "used": p.used, "keys": [show(k) for k in p.keys],
+                "parts_missing": list(p.parts_missing),
+            }
+            for p in plan.parameters
+        ],
+        "stored": [
+            {"name": show(s.name), "fate": s.fate, "parameter": s.parameter, "why": s.why} for s in plan.stored
+        ],
+        "counts": {
+            "parameters": len(plan.parameters),
+            "loaded": sum(p.state == "loaded" for p in plan.parameters),
+            "shared": sum(p.shared for p in plan.parameters),
+            "uninitialised": len(plan.uninitialised),
+            "dropped": len(plan.dropped),
+        },
+        "captured_boundaries": _list(plan.captured.get("extend")),
+        "captured": {phase: _list(boundaries) for phase, boundaries in plan.captured.items()},
+        "trained_boundaries": _list(plan.trained),
+        "wiring": {k: _list(v) if isinstance(v, tuple) else v for k, v in plan.wiring.items()},
+        "errors": [f"{e.stage}: {e.reason}" for e in plan.errors],
+        "unproven": list(plan.unproven),
+        "remarks": list(plan.remarks),
+        "executed": plan.executed,
+    }  # fmt: skip
+
+
+def _list(value: Sequence[int] | None) -> list[int] | None:
+    return None if value is None else list(value)
+
+
+def plans_text(plans: Sequence[dict[str, Any]], **more: Any) -> str:
+    """The document that `plan` and `compat` print."""
+    return dumps({"schema_version": 1, "plans": list(plans), **more})

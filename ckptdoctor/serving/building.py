@@ -1,0 +1,127 @@
+"""Which parameters an engine builds for a draft: names, shapes, and what they hold before loading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ckptdoctor.serving.contracts import Release
+from ckptdoctor.serving.settings import Settings, evaluate
+from ckptdoctor.unknown import Unknown
+
+__all__ = ["Built", "build", "symbols_of"]
+
+MAX_LAYERS = 256
+"""Layers that are built at most: a config may claim any number."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """One parameter as built. `parts` maps the part of a fused parameter to its shape, `role` marks those
+    that the wiring asks about (`fc`, `head`, `embedding`, `map`, and `mask` for t2d as a parameter).
+    `required` says that loading stops when nothing lands here, or when a part is missing; `whole` that
+    nothing lands unless all parts come; `split` is the dimension that tensor parallelism divides."""
+
+    name: str
+    shape: tuple[int, ...] | None
+    initial: str
+    used: bool
+    role: str | None
+    parts: Mapping[str, tuple[int, ...] | None]
+    required: bool = False
+    whole: bool = False
+    split: int | None = None
+
+
+def symbols_of(settings: Settings, claims: Mapping[str, int], target: Mapping[str, Any]) -> dict[str, Any]:
+    """The symbols of shapes and conditions: sizes that the config claims, and those of the target.
+
+    `H`, `T`, `I`, `V`, `D`, `Q`, `KV`, `hd` and the sizes of latent attention as in `facts.sizes`;
+    `TV` and `n` are the target's vocabulary and depth; `depth` is num_hidden_layers.
+    """
+    needs = Unknown("all sizes in config.json")
+    symbols: dict[str, Any] = {
+        s: claims.get(s, needs)
+        for s in ("H", "T", "I", "V", "D", "Q", "KV", "hd", "QL", "KL", "KA", "MQ", "KB", "MV")
+    }
+    symbols |= {"TV": target.get("vocab_size"), "n": target.get("num_layers")}
+    depth = settings.get("num_hidden_layers")
+    symbols["depth"] = depth if type(depth) is int and 0 <= depth < 2**20 else Unknown("num_hidden_layers")
+    return symbols
+
+
+def build(
+    rows: Sequence[Mapping[str, Any]],
+    layers: Mapping[str, Sequence[Mapping[str, Any]]],
+    release: Release,
+    symbols: Mapping[str, Any],
+    settings: Settings,
+) -> list[Built]:
+    """The parameters of a class in this release, in the order of its table."""
+    built: list[Built] = []
+    for row in rows:
+        if not release.holds(row):
+            continue
+        for index in _indices(row, symbols, settings):
+            here = {**symbols, **({"i": index, "j": index} if index is not None else {})}
+            if not _applies(row.get("if"), here, settings):
+                continue
+            name = str(row["name"])
+            if index is not None:
+                name = name.replace("{i}", str(index)).replace("{j}", str(index))
+            if "layer" in row:
+                here.setdefault("i", 0)
+                built += _layer(name, layers[row["layer"]], release, here, settings)
+            else:
+                built.append(_one(name, row, here, settings))
+    return built
+
+
+def _layer(
+    prefix: str,
+    rows: Sequence[Mapping[str, Any]],
+    release: Release,
+    symbols: Mapping[str, Any],
+    settings: Settings,
+) -> Iterator[Built]:
+    for row in rows:
+        if release.holds(row) and _applies(row.get("if"), symbols, settings):
+            yield _one(prefix + str(row["name"]), row, symbols, settings)
+
+
+def _one(name: str, row: Mapping[str, Any], symbols: Mapping[str, Any], settings: Settings) -> Built:
+    parts = {part: _shape(dims, symbols, settings) for part, dims in row.get("parts", {}).items()}
+    shape = _shape(row["shape"], symbols, settings) if "shape" in row else _stacked(list(parts.values()))
+    used = not ("unused_if" in row and _applies(row["unused_if"], symbols, settings))
+    required = row.get("missing") == "refuse"
+    whole, split = row.get("parts_come") == "together", row.get("split")
+    return Built(name, shape, str(row["initial"]), used, row.get("role"), parts, required, whole, split)
+
+
+def _stacked(shapes: list[tuple[int, ...] | None]) -> tuple[int, ...] | None:
+    whole = [s for s in shapes if s is not None]
+    if len(whole) != len(shapes) or not whole:
+        return None
+    return (sum(s[0] for s in whole), *whole[0][1:])
+
+
+def _shape(dims: Sequence[Any], symbols: Mapping[str, Any], settings: Settings) -> tuple[int, ...] | None:
+    values = [evaluate(dim, symbols, settings) for dim in dims]
+    return tuple(int(v) for v in values) if all(type(v) is int for v in values) else None
+
+
+def _applies(condition: str | None, symbols: Mapping[str, Any], settings: Settings) -> bool:
+    if condition is None:
+        return True
+    value = evaluate(condition, symbols, settings)
+    return not isinstance(value, Unknown) and bool(value)
+
+
+def _indices(row: Mapping[str, Any], symbols: Mapping[str, Any], settings: Settings) -> list[int | None]:
+    if "each" not in row:
+        return [None]
+    count = evaluate(row["each"], symbols, settings)
+    if isinstance(count, Unknown) or type(count) is not int:
+        return []
+    return list(range(min(count, MAX_LAYERS)))

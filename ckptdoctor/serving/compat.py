@@ -1,0 +1,87 @@
+"""One draft over all known releases: releases with the same answer folded into ranges, and ids that would fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ckptdoctor.checkpoint import JsonDocument
+from ckptdoctor.facts import Facts
+from ckptdoctor.facts.config import Config
+from ckptdoctor.facts.knowledge import knowledge
+from ckptdoctor.facts.launch import Launch
+from ckptdoctor.serving.contracts import Contract, contracts
+from ckptdoctor.serving.plan import LoadPlan
+from ckptdoctor.serving.simulate import load_plan
+
+__all__ = ["Range", "compatibility", "fitting_ids"]
+
+IDS_KEY = "eagle_aux_hidden_state_layer_ids"
+
+
+@dataclass(frozen=True)
+class Range:
+    """Consecutive known releases of one engine with the same answer. `plan` is that of the newest of them."""
+
+    engine: str
+    name: str
+    first: str
+    last: str
+    is_newest: bool
+    plan: LoadPlan
+
+
+def compatibility(
+    facts: Facts, engines: Iterable[str] | None = None, launch: Launch | None = None, trained_with: str | None = None
+) -> tuple[Range, ...]:
+    """The answers of all known releases (of the named engines), oldest first, folded into ranges."""
+    known = contracts()
+    found: list[Range] = []
+    for engine in engines if engines is not None else known:
+        contract = known[engine]
+        plans = [load_plan(facts, contract, release, launch, trained_with) for release in contract.releases]
+        found += _fold(contract, plans)
+    return tuple(found)
+
+
+def _fold(contract: Contract, plans: Sequence[LoadPlan]) -> list[Range]:
+    ranges: list[Range] = []
+    for plan in plans:
+        newest = plan.version == contract.newest
+        if ranges and _answer(ranges[-1].plan) == _answer(plan):
+            ranges[-1] = replace(ranges[-1], last=plan.version, plan=plan, is_newest=newest)
+        else:
+            ranges.append(Range(contract.engine, contract.name, plan.version, plan.version, newest, plan))
+    return ranges
+
+
+def _answer(plan: LoadPlan) -> tuple[object, ...]:
+    """What makes two releases the same for a person: outcome, reasons, and what is captured.
+
+    A reason that names its release is the same reason in the next one.
+    """
+    reasons = tuple(reason.replace(plan.version, "") for reason in plan.reasons)
+    return plan.outcome, reasons, tuple(sorted(plan.captured.items(), key=lambda item: item[0])), plan.unproven
+
+
+def fitting_ids(facts: Facts, contract: Contract, version: str, boundaries: Sequence[int]) -> tuple[int, ...] | None:
+    """The ids that make this release capture `boundaries` in every phase, checked by planning them; None if none do.
+
+    Candidates are the boundaries themselves and the layers before them.
+    """
+    for candidate in (tuple(boundaries), tuple(b - 1 for b in boundaries)):
+        plan = load_plan(_with_ids(facts, candidate), contract, version)
+        captured = {p: b for p, b in plan.captured.items() if b is not None}
+        if captured and plan.outcome != "refused" and all(b == tuple(boundaries) for b in captured.values()):
+            return candidate
+    return None
+
+
+def _with_ids(facts: Facts, ids: Sequence[int]) -> Facts:
+    """The same draft with these ids in the places that engines read, nested and outer."""
+    document = facts.config.document
+    value = dict(document.object) if document is not None else {}
+    nested = value.get("eagle_config")
+    value["eagle_config"] = {**(nested if isinstance(nested, dict) else {}), IDS_KEY: list(ids)}
+    value[IDS_KEY] = list(ids)
+    return replace(facts, config=Config(JsonDocument("config.json", value, True), knowledge()))

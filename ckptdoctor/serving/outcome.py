@@ -1,0 +1,196 @@
+"""The outcome of a plan: refused, broken, degraded or served as trained, and why.
+
+`broken`: it runs and accepts next to nothing (a projection left random, another layer captured, ids
+unmapped). `degraded`: it runs, and something is not as it was trained (a norm at ones, a flag not
+honoured). What could not be known is `unproven` and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ckptdoctor.facts import Facts
+from ckptdoctor.serving.capture import Captured
+from ckptdoctor.serving.plan import LoadPlan, Refusal, Stored
+from ckptdoctor.serving.training import Trained
+from ckptdoctor.serving.words import Reason, numbers
+from ckptdoctor.text import plural, show
+from ckptdoctor.unknown import Unknown
+
+__all__ = ["Wires", "settle"]
+
+_STAGES = {"config": 0, "class": 1, "construct": 2, "start": 3, "load": 4, "first_forward": 5}
+# Parameters that training changes and that not every release has a place for.
+_LEARNED = (
+    "q_norm", "k_norm", "fc_norm", "input_norm.", "fc.bias", "mask_hidden", "markov_head", "prefix_gru", "embed_proj",
+    "attention_conv", "mlp_conv", "candidate_selector", "refiner_head",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Wires:
+    """What flows besides parameters: variants of the contract, and the flags as this release reads them.
+
+    `aux_count` is the number of states that fc is built for, `width` that of one state, `hidden` the
+    draft's own width. `algorithm_matches` is False when the launch line asks for a method that passes
+    the final state alone to a draft of captured states.
+    """
+
+    fc_runs: str | None
+    residual: str | None
+    tied: bool
+    map_absent: str | None
+    honoured: Mapping[str, bool]
+    aux_count: int | None
+    width: int | None
+    hidden: int | None
+    algorithm_matches: bool
+
+
+def settle(plan: LoadPlan, facts: Facts, captured: Captured, trained: Trained, wires: Wires) -> LoadPlan:
+    """The finished plan: fates of replaced tensors, wiring, loud errors, outcome and reasons."""
+    stored = tuple(_replaced(s, plan) for s in plan.stored)
+    takes_states = facts.draft.algorithm in ("eagle3", "peagle") or facts.draft.block
+    fc = _fc(facts, captured, wires) if takes_states else None
+    late = _state_count(captured, wires, fc) if takes_states else ()
+    errors = tuple(sorted((*plan.errors, *captured.refusals, *late), key=lambda e: _STAGES[e.stage]))
+    found = [*_parameters(plan), *_wiring(plan, facts, wires, fc), *_dropped(stored, facts)]
+    if takes_states:
+        found += _layers(captured, trained)
+        found += _flags(facts, wires) if not facts.draft.block else []
+    wiring: dict[str, Any] = {
+        "fc": fc, "final_state": captured.final, "ids": captured.ids, "ids_from": captured.ids_from,
+        "residual": wires.residual, "map": plan.wiring.get("map"), "trained_because": trained.because,
+    }  # fmt: skip
+    levels = {reason.level for reason in found}
+    outcome = "refused" if errors else "broken" if "broken" in levels else "degraded" if "degraded" in levels else "served"
+    unproven = (*plan.unproven, *captured.unproven, *(r.text for r in found if r.level == "open"))
+    return replace(
+        plan, stored=stored, captured=captured.phases, trained=trained.boundaries, wiring=wiring, errors=errors,
+        outcome=outcome, causes=tuple(r for r in found if r.level != "open"), unproven=tuple(dict.fromkeys(unproven)),
+        remarks=(*plan.remarks, *captured.remarks),
+    )  # fmt: skip
+
+
+def _replaced(stored: Stored, plan: LoadPlan) -> Stored:
+    """A tensor whose parameter the target's tensor replaces is dropped in the end."""
+    owner = next((p for p in plan.parameters if p.name == stored.parameter), None)
+    if owner is not None and owner.shared and stored.fate == "used":
+        return replace(stored, fate="dropped", why="the target's takes its place")
+    return stored
+
+
+def _parameters(plan: LoadPlan) -> list[Reason]:
+    lost = [p for p in plan.parameters if p.used and p.state in ("initial", "partly")]
+    filled = [p.name for p in lost if p.initial in ("random", "empty")]
+    ones = [p.name for p in lost if p.initial == "ones"]
+    found = []
+    if filled:
+        of = len(plan.parameters)
+        found.append(Reason("broken", "parameters_left", {"count": len(filled), "of": of}, tuple(filled)))
+    if ones:
+        found.append(Reason("degraded", "norms_at_ones", {"count": len(ones)}, tuple(ones)))
+    return found
+
+
+def _fc(facts: Facts, captured: Captured, wires: Wires) -> str | None:
+    """Whether fc is applied: `applied`, `skipped` (and the draft runs on the raw state), or None without fc."""
+    if facts.draft.fc is None or isinstance(facts.draft.fc, Unknown):
+        return None
+    final = captured.final or not wires.algorithm_matches
+    if wires.fc_runs == "width_differs":
+        extend = captured.phases.get("extend")
+        states = 1 if final else wires.aux_count if extend is None else len(extend)
+        width = None if states is None or wires.width is None else states * wires.width
+        return "skipped" if width is not None and width == wires.hidden else "applied"
+    if wires.fc_runs == "unless_use_aux_is_false" and captured.final:
+        return "skipped"
+    return "applied"
+
+
+def _state_count(captured: Captured, wires: Wires, fc: str | None) -> tuple[Refusal, ...]:
+    """A loud error at the first forward when another number of states arrives than fc takes."""
+    extend = captured.phases.get("extend")
+    if extend is None or captured.final or not wires.algorithm_matches or fc == "skipped" or wires.aux_count is None:
+        return ()
+    if len(extend) == wires.aux_count:
+        return ()
+    found = plural(len(extend), "state is captured", "states are captured")
+    return (Refusal("first_forward", f"{found} {numbers(extend)}, and fc takes {wires.aux_count}"),)
+
+
+def _wiring(plan: LoadPlan, facts: Facts, wires: Wires, fc: str | None) -> list[Reason]:
+    found: list[Reason] = []
+    vocab = facts.vocab
+    if fc == "skipped" and facts.draft.aux.used:
+        found.append(Reason("broken", "fc_skipped"))
+    reduced = vocab.reduced is True
+    mapped = plan.wiring.get("map") is not None
+    if reduced and wires.tied and facts.draft.head is not None:
+        found.append(Reason("broken", "head_is_embedding", {"draft_size": vocab.draft_size}))
+    if reduced and any(p.name.endswith("lm_head.weight") and p.shared for p in plan.parameters):
+        found.append(Reason("broken", "head_of_target"))
+    if reduced and not mapped and wires.map_absent == "identity":
+        if vocab.map is None:
+            found.append(Reason("broken", "map_absent"))
+        elif vocab.verdict != "zeros_first":
+            found.append(Reason("broken", "map_ignored"))
+    if mapped and not isinstance(vocab.verdict, Unknown) and vocab.verdict in ("absolute", "offset_twice", "damaged"):
+        found.append(Reason("broken", "map_wrong", {"verdict": vocab.verdict.replace("_", " ")}))
+    return found
+
+
+def _layers(captured: Captured, trained: Trained) -> list[Reason]:
+    """Captured against trained boundaries: what is broken, and what stays open."""
+    if captured.final or not any(b is not None for b in captured.phases.values()):
+        return []
+    if trained.boundaries is None:
+        return [Reason("open", "trained_unknown", {"because": trained.because})]
+    wrong = {p: b for p, b in captured.phases.items() if b is not None and b != trained.boundaries}
+    if not wrong:
+        return [] if trained.certain else [Reason("open", "trained_unknown", {"because": trained.because})]
+    values = {
+        "captured": _in_phases(wrong, sum(b is not None for b in captured.phases.values())),
+        "trained": numbers(trained.boundaries),
+        "because": trained.because,
+    }
+    other = [r for r in trained.readings if r != trained.boundaries]
+    if not trained.certain and (not trained.readings or all(b in other for b in wrong.values())):
+        return [Reason("open", "two_readings", values)]
+    return [Reason("broken", "other_layers", values)]
+
+
+def _in_phases(wrong: Mapping[str, Sequence[int]], phases: int) -> str:
+    """`[3, 31, 59]`, or `[2, 30, 58] in verify graph` where phases differ."""
+    if len({tuple(b) for b in wrong.values()}) == 1 and len(wrong) == phases:
+        return numbers(next(iter(wrong.values())))
+    return ", ".join(f"{numbers(b)} in {phase.replace('_', ' ')}" for phase, b in wrong.items())
+
+
+def _flags(facts: Facts, wires: Wires) -> list[Reason]:
+    """Flags that the config sets and this release does not honour, or takes otherwise."""
+    flags = facts.draft.flags
+    found = []
+    if flags.norm_before_residual is True and wires.residual == "before_norm":
+        found.append(Reason("degraded", "residual_after_norm"))
+    if not flags.norm_before_residual and wires.honoured.get("norm_before_residual"):
+        found.append(Reason("degraded", "residual_assumed"))
+    for name in ("norm_before_fc", "fc_norm", "norm_output"):
+        if getattr(flags, name) is True and not wires.honoured.get(name):
+            found.append(Reason("degraded", name))
+    return found
+
+
+def _dropped(stored: Sequence[Stored], facts: Facts) -> list[Reason]:
+    """Trained tensors that land nowhere, and an embedding that was trained and is replaced."""
+    found = []
+    lost = [show(s.name) for s in stored if s.fate.startswith("dropped") and any(w in s.name for w in _LEARNED)]
+    if lost:
+        found.append(Reason("degraded", "tensors_dropped", {}, tuple(lost)))
+    trained = facts.draft.algorithm == "peagle" or facts.draft.flags.embed_requires_grad is True
+    replaced = [show(s.name) for s in stored if s.fate == "dropped" and s.name.endswith("embed_tokens.weight")]
+    if replaced and trained:
+        found.append(Reason("degraded", "embedding_replaced", {"name": replaced[0]}))
+    return found

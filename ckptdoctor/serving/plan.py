@@ -1,0 +1,106 @@
+"""`LoadPlan`: parameter by parameter what a release's loader does with a draft, and what will flow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ckptdoctor.serving.words import Reason
+
+__all__ = ["LoadPlan", "Parameter", "Refusal", "Stored"]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter that the engine builds, under the engine's own name.
+
+    `keys` are the stored names that land in it, in stored order; `parts_missing` the parts of a fused
+    parameter that nothing lands in. `shared` says that the target's tensor takes its place after
+    loading. `initial` is what it holds where nothing lands: `ones`, `zeros`, `random` or `empty`.
+    `used` is False where the forward never reads it. `shape` is None when a size is not known.
+    """
+
+    name: str
+    shape: tuple[int, ...] | None
+    initial: str
+    keys: tuple[str, ...] = ()
+    parts_missing: tuple[str, ...] = ()
+    shared: bool = False
+    used: bool = True
+
+    @property
+    def state(self) -> str:
+        """`shared`, `loaded`, `partly` (a part of a fused parameter is missing) or `initial`."""
+        if self.shared:
+            return "shared"
+        if not self.keys:
+            return "initial"
+        return "partly" if self.parts_missing else "loaded"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The fate of one stored tensor: `used`, `dropped`, `dropped_with_warning` or `rejected`.
+
+    A tensor that lands in a parameter which the target's replaces, or which is never read, is dropped.
+    `why` says so in a few words.
+    """
+
+    name: str
+    fate: str
+    parameter: str | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A loud error: at which `stage` (`config`, `class`, `construct`, `load`, `first_forward`) and why, in our words."""
+
+    stage: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class LoadPlan:
+    """What one engine release does with a draft.
+
+    `model_class` is the class that is built. `captured` gives the boundaries per phase (`extend`,
+    `verify`, `verify_graph`), None where they are not known. `trained` are the boundaries that the
+    draft was trained with, as far as known. `wiring` holds what flows otherwise: `fc`, `residual`,
+    `map`, `residual`. `outcome` is `served`, `degraded`, `broken` or `refused`; `causes` say why, `errors`
+    are the loud ones; `unproven` is what could not be known, `better` where it is otherwise.
+    """
+
+    engine: str
+    version: str
+    model_class: str | None
+    parameters: tuple[Parameter, ...] = ()
+    stored: tuple[Stored, ...] = ()
+    captured: Mapping[str, tuple[int, ...] | None] = field(default_factory=dict)
+    trained: tuple[int, ...] | None = None
+    wiring: Mapping[str, Any] = field(default_factory=dict)
+    errors: tuple[Refusal, ...] = ()
+    outcome: str = "served"
+    causes: tuple[Reason, ...] = ()
+    better: tuple[str, ...] = ()
+    unproven: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    executed: bool = True
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the outcome is what it is: the loud errors, else the causes of that level, in words."""
+        if self.errors:
+            return tuple(dict.fromkeys(e.reason for e in self.errors))
+        return tuple(cause.text for cause in self.causes if cause.level == self.outcome)
+
+    @property
+    def uninitialised(self) -> tuple[str, ...]:
+        """Parameters that keep an initial value, wholly or in part, and are read."""
+        return tuple(p.name for p in self.parameters if p.used and p.state in ("initial", "partly"))
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Stored names that no used parameter takes."""
+        return tuple(s.name for s in self.stored if s.fate.startswith("dropped") or s.fate == "rejected")

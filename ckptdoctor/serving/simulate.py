@@ -1,0 +1,247 @@
+"""The simulation: facts and one release's contract → `LoadPlan`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ckptdoctor.checkpoint import TensorInfo
+from ckptdoctor.facts import Facts
+from ckptdoctor.facts.config import Field
+from ckptdoctor.facts.launch import Launch
+from ckptdoctor.facts.sizes import claims_from
+from ckptdoctor.serving.building import Built, build, symbols_of
+from ckptdoctor.serving.capture import capture
+from ckptdoctor.serving.contracts import Contract, Release
+from ckptdoctor.serving.loading import Behaviour, Loaded, load
+from ckptdoctor.serving.outcome import Wires, settle
+from ckptdoctor.serving.plan import LoadPlan, Parameter, Refusal
+from ckptdoctor.serving.settings import Settings, evaluate
+from ckptdoctor.serving.training import trained_boundaries
+from ckptdoctor.serving.understanding import understand
+from ckptdoctor.text import show
+from ckptdoctor.unknown import Unknown
+
+__all__ = ["load_plan"]
+
+
+def load_plan(
+    facts: Facts, contract: Contract, version: str, launch: Launch | None = None, trained_with: str | None = None
+) -> LoadPlan:
+    """What `version` of the contract's engine does with the draft. Pure; never raises for any draft.
+
+    `launch` is the launch line, if known; `trained_with` the id of a writer whose way of counting layers is
+    to be believed.
+    """
+    release = Release(contract, version)
+    understood = understand(facts, release)
+    if understood.refusal is not None or understood.entry is None:
+        errors = (understood.refusal or Refusal("class", "no class for this draft"),)
+        return LoadPlan(
+            engine=contract.engine, version=version, model_class=None, errors=errors, outcome="refused",
+            executed=release.executed,
+        )  # fmt: skip
+    settings, entry = understood.settings, understood.entry
+    if "parameters" not in entry:
+        return LoadPlan(
+            engine=contract.engine, version=version, model_class=str(entry["name"]),
+            unproven=(f"what {entry['name']} builds and loads: its parameters are not in the contract",),
+            remarks=understood.remarks, executed=release.executed,
+        )  # fmt: skip
+    symbols = _symbols(facts, settings, entry, release)
+    built = build(entry["parameters"], contract.raw["layers"], release, symbols, settings)
+    refusals = _refusals(entry, symbols, settings, release)
+    loaded = load(_seen(facts), built, _behaviour(entry, symbols, release))
+    plan = LoadPlan(
+        engine=contract.engine,
+        version=version,
+        model_class=str(entry["name"]),
+        parameters=_parameters(built, loaded, entry, settings, symbols, release),
+        stored=tuple(loaded.stored),
+        wiring={"map": loaded.map_key},
+        errors=tuple(_in_order(refusals, loaded.refusals)),
+        remarks=understood.remarks,
+    )
+    captured = capture(release, settings, facts.target, launch, facts.draft.block)
+    wires = _wires(entry, settings, symbols, release, launch, facts)
+    plan = settle(plan, facts, captured, trained_boundaries(facts, trained_with), wires)
+    return replace(plan, executed=release.executed)
+
+
+def _wires(
+    entry: Mapping[str, Any],
+    settings: Settings,
+    symbols: Mapping[str, Any],
+    release: Release,
+    launch: Launch | None,
+    facts: Facts,
+) -> Wires:
+    rows = entry["behaviours"]
+    flags = ("fc_norm", "norm_output", "norm_before_fc", "norm_before_residual")
+    method = launch.method if launch is not None else None
+    residual = release.value(rows.get("residual"))
+    tied = release.value(rows.get("tied")) == "head_is_embedding" and bool(settings.get("tie_word_embeddings", False))
+
+    def whole(symbol: str) -> int | None:
+        value = symbols.get(symbol)
+        return value if type(value) is int else None
+
+    return Wires(
+        fc_runs=release.value(rows.get("fc_runs")),
+        residual=residual,
+        tied=tied,
+        map_absent=release.value(rows.get("map_absent")),
+        honoured={flag: bool(symbols.get(flag)) for flag in flags},
+        aux_count=whole("K"),
+        width=whole("T"),
+        hidden=whole("H"),
+        # A draft of captured states under a plain method gets the final state alone.
+        algorithm_matches=not (method == "eagle" and facts.draft.algorithm in ("eagle3", "peagle")),
+    )
+
+
+def _seen(facts: Facts) -> list[TensorInfo]:
+    """The entries that an engine iterates over: for a trainer's saved state its outermost keys, not the tensors inside."""
+    if facts.files.nested_in is None:
+        return list(facts.tensors.values())
+    return [TensorInfo(key, "", (), facts.files.names[0]) for key in (facts.files.nested_in, *facts.files.state_keys)]
+
+
+def _symbols(facts: Facts, settings: Settings, entry: Mapping[str, Any], release: Release) -> dict[str, Any]:
+    def size(name: str) -> Field | None:
+        value = settings.get(name)
+        return Field(value, name, None) if type(value) is int and 0 < value < 2**40 else None
+
+    claims = claims_from(size).values
+    target = facts.target
+    depth = None if target is None or isinstance(target.num_layers, Unknown) else target.num_layers
+    vocab = None if target is None or isinstance(target.vocab_size, Unknown) else target.vocab_size
+    symbols = symbols_of(settings, claims, {"vocab_size": vocab, "num_layers": depth})
+    behaviours = entry["behaviours"]
+    symbols["K"] = _aux_count(release.value(behaviours.get("aux_count")), settings)
+    reads: Mapping[str, list[str]] = release.value(behaviours.get("reads"), {})
+    for flag in ("fc_norm", "norm_output", "norm_before_fc", "norm_before_residual"):
+        symbols[flag] = bool(settings.first(reads.get(flag, []), False))
+    symbols["use_aux_hidden_state"] = bool(settings.first(reads.get("use_aux_hidden_state", []), True))
+    names = [t.name for t in facts.tensors.values()]
+    symbols["stored_domino"] = any(n.removeprefix("model.").startswith(("prefix_gru.", "embed_proj.")) for n in names)
+    for name, since in entry.get("knows", {}).items():
+        symbols[name] = release.has_reached(since)
+    for name, expression in entry.get("symbols", {}).items():
+        symbols[name] = evaluate(expression, symbols, settings)
+    return symbols
+
+
+def _aux_count(variant: str | None, settings: Settings) -> Any:
+    """How many captured layers fc is built for: the named variants of `aux_count`."""
+    if variant is None or variant == "three":
+        return 3
+    nested, top = "eagle_config.eagle_aux_hidden_state_layer_ids", "eagle_aux_hidden_state_layer_ids"
+    if variant == "block_ids":
+        ids = settings.first(["dflash_config.target_layer_ids", "target_layer_ids", "dflash_config.layer_ids"])
+        return len(ids) if isinstance(ids, list) else Unknown("target_layer_ids in config.json")
+    if variant.startswith("declared"):
+        declared = settings.first(
+            ["num_aux_layers", "num_aux_hidden_states"] if "top" in variant else ["num_aux_hidden_states"]
+        )
+        if type(declared) is int:
+            return declared
+    places = {"declared, nested or three": [nested], "nested, top or three": [nested, top]}.get(variant, [top, nested])
+    ids = next((v for p in places if (v := settings.get(p))), None)
+    return len(ids) if isinstance(ids, list) else 3
+
+
+def _behaviour(entry: Mapping[str, Any], symbols: Mapping[str, Any], release: Release) -> Behaviour:
+    rows = entry["behaviours"]
+    unknown_key = release.value(rows["unknown_key"], "drop")
+    skips = list(release.value(rows.get("skips"), {}).items())
+    for flag, text in release.value(rows.get("drops_when_off"), {}).items():
+        if not symbols.get(flag):
+            skips.append((text, f"{flag} is off"))
+    return Behaviour(
+        keys=release.value(rows["keys"], "as_is"),
+        aliases=release.value(rows["aliases"], {}),
+        fuse=entry["fuse"],
+        map_keys=release.value(rows["map_keys"], "none"),
+        map_to=release.value(rows.get("map_to")),
+        unknown_key=unknown_key,
+        unknown_bias=release.value(rows.get("unknown_bias"), unknown_key),
+        skips=skips,
+        unknown_part=release.value(rows.get("unknown_part")),
+        loud=release.value(rows.get("must_be_known"), []),
+        layers=_layers_built(release.value(rows.get("keys_beyond_depth")), symbols),
+        wrong_size=release.value(rows.get("wrong_size"), "refuse"),
+    )
+
+
+def _layers_built(variant: str | None, symbols: Mapping[str, Any]) -> int | None:
+    depth = symbols["depth"]
+    return depth if variant == "drop" and type(depth) is int else None
+
+
+def _refusals(
+    entry: Mapping[str, Any], symbols: Mapping[str, Any], settings: Settings, release: Release
+) -> list[Refusal]:
+    found = []
+    for row in entry["refuses"]:
+        if release.holds(row):
+            holds = evaluate(row["if"], symbols, settings)
+            if not isinstance(holds, Unknown) and holds:
+                reason = str(row["reason"])
+                for name, value in symbols.items():
+                    reason = reason.replace(f"{{{name}}}", show(value))
+                found.append(Refusal(str(row["stage"]), reason))
+    return found
+
+
+def _in_order(first: Sequence[Refusal], then: Sequence[Refusal]) -> list[Refusal]:
+    """Loud errors in the order in which a real start would meet them."""
+    order = {"config": 0, "class": 1, "construct": 2, "load": 3, "first_forward": 4}
+    return sorted([*first, *then], key=lambda r: order[r.stage])
+
+
+def _parameters(
+    built: Sequence[Built],
+    loaded: Loaded,
+    entry: Mapping[str, Any],
+    settings: Settings,
+    symbols: Mapping[str, Any],
+    release: Release,
+) -> tuple[Parameter, ...]:
+    found = []
+    for item in built:
+        keys = tuple(loaded.keys.get(item.name, ()))
+        missing = tuple(p for p in item.parts if p not in loaded.parts.get(item.name, set())) if keys else ()
+        shared = _is_shared(item, keys, entry, settings, symbols, release)
+        found.append(Parameter(item.name, item.shape, item.initial, keys, missing, shared, item.used))
+    return tuple(found)
+
+
+def _is_shared(
+    item: Built,
+    keys: tuple[str, ...],
+    entry: Mapping[str, Any],
+    settings: Settings,
+    symbols: Mapping[str, Any],
+    release: Release,
+) -> bool:
+    """Whether the target's tensor takes this parameter's place after loading."""
+    if item.role not in ("head", "embedding"):
+        return False
+    variant = release.value(entry["behaviours"].get(item.role), "own")
+    hidden, width = symbols["H"], symbols["T"]
+    draft_size = settings.get("draft_vocab_size")
+    if variant == "target":
+        return True
+    if variant == "own_if_stored":
+        return not keys
+    if variant == "target_if_same_shape":
+        if item.role == "head":
+            return bool(symbols["TV"]) and symbols["D"] == symbols["TV"]
+        return bool(hidden == width)
+    if variant == "target_unless_target_hidden_size_differs":
+        return bool(hidden == width) or draft_size is None
+    if variant == "own_unless_draft_vocab_size_is_null":
+        return draft_size is None
+    return False
