@@ -14,6 +14,7 @@ __all__ = [
     "Fix",
     "Location",
     "Report",
+    "ServingRange",
     "Severity",
     "Skip",
 ]
@@ -96,6 +97,26 @@ class Skip:
 
 
 @dataclass(frozen=True)
+class ServingRange:
+    """How a range of releases of one engine serves the draft: the short form of `compat`."""
+
+    engine: str
+    name: str
+    first: str
+    last: str
+    is_newest: bool
+    outcome: str
+    reason: str
+
+    @property
+    def span(self) -> str:
+        """`0.5.12 and later`, `0.4.9 to 0.5.11` or `0.5.9`."""
+        if self.is_newest and self.first != self.last:
+            return f"{self.first} and later"
+        return self.first if self.first == self.last else f"{self.first} to {self.last}"
+
+
+@dataclass(frozen=True)
 class Examination:
     """All that was found in one checkpoint.
 
@@ -110,6 +131,7 @@ class Examination:
     findings: tuple[Finding, ...]
     skipped: tuple[Skip, ...]
     plans: tuple[Mapping[str, Any], ...] = ()
+    serving: tuple[ServingRange, ...] = ()
     next_commands: tuple[str, ...] = ()
 
 

@@ -11,13 +11,25 @@ from ckptdoctor.errors import UsageError
 from ckptdoctor.facts import Facts, describe, read_target
 from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.facts.launch import Launch, parse_launch
+from ckptdoctor.findings import ServingRange
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
-from ckptdoctor.serving.compat import Range, compatibility
-from ckptdoctor.serving.contracts import choose
+from ckptdoctor.serving.compat import Range, compatibility, fitting_ids
+from ckptdoctor.serving.contracts import Contract, choose
 from ckptdoctor.summary import title
 from ckptdoctor.text import listing, show
 
-__all__ = ["compat_for", "installed_engine", "plan_for"]
+__all__ = [
+    "better_releases",
+    "chosen_engines",
+    "compat_for",
+    "installed_engine",
+    "plan_for",
+    "plan_of",
+    "serving_block",
+]
+
+_BLOCK = ("sglang", "vllm")
+"""The engines that a scan without a named engine speaks of."""
 
 
 def plan_for(
@@ -25,12 +37,59 @@ def plan_for(
 ) -> tuple[LoadPlan, str]:
     """The plan of one release for the draft at `path`, and one line that says what the draft is."""
     facts, line = _facts(path, target, launch)
-    requirement = installed_engine() if engine == "installed" else engine
-    contract, release, remark = choose(requirement)
-    plan = load_plan(facts, contract, release, line, _writer(trained_with))
-    if remark:
-        plan = replace(plan, remarks=(remark, *plan.remarks))
-    return plan, title(facts)
+    contract, release, remark = chosen_engines([engine])[0]
+    plan = plan_of(facts, contract, release, line, remark, _writer(trained_with))
+    return better_releases(facts, plan, line, _writer(trained_with)), title(facts)
+
+
+def chosen_engines(engines: Sequence[str]) -> list[tuple[Contract, str, str | None]]:
+    """Contract, release and remark for each of `sglang`, `vllm==0.33.0`, `installed`. Raises `UsageError`."""
+    return [choose(installed_engine() if engine == "installed" else engine) for engine in engines]
+
+
+def plan_of(
+    facts: Facts,
+    contract: Contract,
+    release: str,
+    launch: Launch | None = None,
+    remark: str | None = None,
+    trained_with: str | None = None,
+) -> LoadPlan:
+    """The plan of one release, with a remark when the release is not a known one."""
+    plan = load_plan(facts, contract, release, launch, trained_with)
+    return replace(plan, remarks=(remark, *plan.remarks)) if remark else plan
+
+
+def better_releases(
+    facts: Facts, plan: LoadPlan, launch: Launch | None = None, trained_with: str | None = None
+) -> LoadPlan:
+    """The plan with the releases of its engine that serve the draft better, and the ids that would fit this one."""
+    if plan.outcome == "served":
+        return plan
+    order = {"refused": 0, "broken": 1, "degraded": 2, "served": 3}
+    ranges = compatibility(facts, [plan.engine], launch, trained_with)
+    better = [
+        f"{r.name} {r.span} {_SAID[r.plan.outcome]}"
+        for r in ranges
+        if order[r.plan.outcome] > max(1, order[plan.outcome])
+    ]
+    fitting = None
+    if plan.trained is not None and any(c.kind in ("other_layers", "two_readings") for c in plan.causes):
+        fitting = fitting_ids(facts, contracts()[plan.engine], plan.version, plan.trained)
+    return replace(plan, better=tuple(better), fitting=fitting)
+
+
+_SAID = {"served": "serves it as trained", "degraded": "serves it with less"}
+
+
+def serving_block(facts: Facts, launch: Launch | None = None) -> tuple[ServingRange, ...]:
+    """How SGLang and vLLM serve the draft, release by release: the short form of `compat`."""
+    if facts.draft.algorithm in ("plain", "unknown") or not facts.files.names_sound:
+        return ()
+    return tuple(
+        ServingRange(r.engine, r.name, r.first, r.last, r.is_newest, r.plan.outcome, next(iter(r.plan.reasons), ""))
+        for r in compatibility(facts, _BLOCK, launch)
+    )
 
 
 def compat_for(

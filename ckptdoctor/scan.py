@@ -1,4 +1,4 @@
-"""The examination from a path to a report: open, describe, judge. The command line and the Python API call this."""
+"""The examination from a path to a report: open, describe, simulate, judge."""
 
 from __future__ import annotations
 
@@ -9,68 +9,111 @@ from pathlib import Path
 from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts import FACT_NAMES, Facts, Target, describe, read_target
-from ckptdoctor.findings import Examination, Report
+from ckptdoctor.facts.launch import Launch, parse_launch
+from ckptdoctor.findings import Confidence, Examination, Report
+from ckptdoctor.planning import better_releases, chosen_engines, plan_of, serving_block
+from ckptdoctor.report.plan_json import plan_data
 from ckptdoctor.resources import rules_dir
-from ckptdoctor.rulebook import Rule, RuleBook, judge, load_rules
+from ckptdoctor.rulebook import Judgement, Rule, RuleBook, judge, judge_plans, load_rules
+from ckptdoctor.serving import LoadPlan
 from ckptdoctor.summary import draft_summary, next_commands, target_summary, title
 
-__all__ = ["examine", "examine_paths", "rulebook", "scan"]
+__all__ = ["RULE_NAMES", "examine", "examine_paths", "rulebook", "scan"]
+
+RULE_NAMES = {**FACT_NAMES, "plan": LoadPlan}
+"""The roots of expressions in rules; `plan` only in rules of scope `serving`."""
 
 
 @lru_cache(maxsize=8)
 def rulebook(user: tuple[Path, ...] = ()) -> RuleBook:
     """The shipped rules and those of the folders `user`. Raises `UsageError` for a bad user rule."""
-    return load_rules(rules_dir(), user, names=FACT_NAMES)
+    return load_rules(rules_dir(), user, names=RULE_NAMES)
 
 
 def scan(
     path: str | Path,
     *,
     target: str | Path | None = None,
+    engines: Sequence[str] = (),
+    launch: str | None = None,
     rules: Sequence[Path] = (),
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> Examination:
     """Examine one checkpoint.
 
-    `target` is the target's folder or config; `rules` are folders of further rules; `select` and
-    `ignore` take rule ids, names or families. Raises `CannotExamineError` when there is nothing to
-    examine and `UsageError` for an unknown rule.
+    `target` is the target's folder or config; `engines` are releases to judge it for (`sglang==0.5.9`,
+    `vllm`, `installed`); `launch` is the command that starts the server; `rules` are folders of further
+    rules; `select` and `ignore` take rule ids, names or families. Raises `CannotExamineError` when there
+    is nothing to examine and `UsageError` for an unknown rule or engine.
     """
     chosen = rulebook(tuple(rules)).select(select, ignore)
-    return examine(str(path), read_target(str(target)) if target is not None else None, chosen)
+    known_target = read_target(str(target)) if target is not None else None
+    return examine(str(path), known_target, chosen, engines, parse_launch(launch) if launch is not None else None)
 
 
-def examine(path: str, target: Target | None, rules: Sequence[Rule] | RuleBook) -> Examination:
-    """Examine the checkpoint at `path` with these rules. Raises `CannotExamineError`."""
-    checkpoint = open_checkpoint(path)
-    facts: Facts = describe(checkpoint, target)
+def examine(
+    path: str,
+    target: Target | None,
+    rules: Sequence[Rule] | RuleBook,
+    engines: Sequence[str] = (),
+    launch: Launch | None = None,
+) -> Examination:
+    """Examine the checkpoint at `path` with these rules, for these engine releases. Raises `CannotExamineError`."""
+    facts = describe(open_checkpoint(path), target)
     judgement = judge(rules, facts.roots(), facts.uncertain)
+    plans = [plan_of(facts, contract, release, launch, remark) for contract, release, remark in chosen_engines(engines)]
+    plans = [better_releases(facts, plan, launch) for plan in plans]
+    served = judge_plans(rules, facts.roots(), [(f"{p.engine}=={p.version}", p, _doubts(facts, p)) for p in plans])
+    together = Judgement(
+        tuple(sorted((*judgement.findings, *served.findings), key=lambda f: (-f.severity.rank, f.rule))),
+        (*judgement.skipped, *served.skipped),
+    )
     return Examination(
         path=path,
         title=title(facts),
         draft=draft_summary(facts),
         target=target_summary(facts.target),
-        findings=judgement.findings,
-        skipped=judgement.skipped,
-        next_commands=next_commands(path, target, judgement),
+        findings=together.findings,
+        skipped=together.skipped,
+        plans=tuple(plan_data(plan) for plan in plans),
+        serving=() if plans else serving_block(facts, launch),
+        next_commands=next_commands(path, target, together),
     )
 
 
+def _doubts(facts: Facts, plan: LoadPlan) -> dict[str, Confidence]:
+    """Facts of a plan that rest on contract entries which were read and not executed."""
+    doubts = dict(facts.uncertain)
+    if not plan.loading_executed:
+        names = ("errors", "parameters", "left_random", "left_at_ones", "unplaced", "dropped")
+        doubts |= {f"plan.{name}": Confidence.LIKELY for name in names}
+    return doubts
+
+
 def examine_paths(
-    paths: Sequence[str], *, target: str | None, rules: Sequence[Path], select: Sequence[str], ignore: Sequence[str]
+    paths: Sequence[str],
+    *,
+    target: str | None,
+    rules: Sequence[Path],
+    select: Sequence[str],
+    ignore: Sequence[str],
+    engines: Sequence[str] = (),
+    launch: str | None = None,
 ) -> Report:
     """Examine several paths with the same target and rules; a path that cannot be examined does not stop the others.
 
-    Raises `CannotExamineError` when the target cannot be read, `UsageError` for bad or unknown rules.
+    Raises `CannotExamineError` when the target cannot be read, `UsageError` for bad or unknown rules and engines.
     """
     chosen = rulebook(tuple(rules)).select(select, ignore)
     known_target = read_target(target) if target is not None else None
+    line = parse_launch(launch) if launch is not None else None
+    chosen_engines(engines)
     done: list[Examination] = []
     failed: list[tuple[str, str]] = []
     for path in paths:
         try:
-            done.append(examine(path, known_target, chosen))
+            done.append(examine(path, known_target, chosen, engines, line))
         except CannotExamineError as error:
             failed.append((path, str(error)))
     return Report(tuple(done), tuple(failed))

@@ -6,16 +6,16 @@ import sys
 
 import click
 
-from ckptdoctor.cli.output import color_option, emit, format_option
+from ckptdoctor.cli.output import color_option, emit, format_option, launch_option, target_option
 
 __all__ = ["compat"]
 
 
 @click.command()
 @click.argument("path")
-@click.option("--target", metavar="PATH", help="The model that the draft guesses for: its folder or config.json.")
+@target_option
 @click.option("--engine", "engines", multiple=True, metavar="NAME", help="Only this engine; may be repeated.")
-@click.option("--launch", metavar="LINE", help="The command that starts the server, in quotes.")
+@launch_option
 @click.option("--trained-with", metavar="TOOL", help="The writer whose way of counting layers is meant.")
 @format_option("text", "json")
 @color_option

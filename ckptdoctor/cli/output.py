@@ -13,7 +13,7 @@ import click
 
 from ckptdoctor.errors import CannotExamineError
 
-__all__ = ["PIPE_CLOSED", "color_option", "emit", "format_option", "rules_option"]
+__all__ = ["PIPE_CLOSED", "color_option", "emit", "format_option", "launch_option", "rules_option", "target_option"]
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -42,6 +42,18 @@ def format_option(*names: str) -> Callable[[C], C]:
         show_default=True,
         help="Form of the output on stdout.",
     )
+
+
+def target_option(command: C) -> C:
+    """`--target PATH`."""
+    return click.option(
+        "--target", metavar="PATH", help="The model that the draft guesses for: its folder or config.json."
+    )(command)
+
+
+def launch_option(command: C) -> C:
+    """`--launch LINE`."""
+    return click.option("--launch", metavar="LINE", help="The command that starts the server, in quotes.")(command)
 
 
 def rules_option(command: C) -> C:

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ckptdoctor.cli.output import color_option, emit, format_option
+from ckptdoctor.cli.output import color_option, emit, format_option, launch_option, target_option
 
 __all__ = ["plan"]
 
@@ -16,8 +16,8 @@ _BAD = frozenset({"broken", "refused"})
 @click.command()
 @click.argument("path")
 @click.option("--engine", required=True, metavar="NAME[==RELEASE]", help="sglang, vllm==0.33.0, … or installed.")
-@click.option("--target", metavar="PATH", help="The model that the draft guesses for: its folder or config.json.")
-@click.option("--launch", metavar="LINE", help="The command that starts the server, in quotes.")
+@target_option
+@launch_option
 @click.option("--trained-with", metavar="TOOL", help="The writer whose way of counting layers is meant.")
 @format_option("text", "json")
 @color_option

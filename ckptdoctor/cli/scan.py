@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ckptdoctor.cli.errors import say
-from ckptdoctor.cli.output import color_option, emit, format_option, rules_option
+from ckptdoctor.cli.output import color_option, emit, format_option, launch_option, rules_option, target_option
 from ckptdoctor.text import show
 
 if TYPE_CHECKING:
@@ -29,9 +29,17 @@ def _ids(values: Iterable[str]) -> list[str]:
 
 @click.command()
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option("--target", metavar="PATH", help="The model that the draft guesses for: its folder or config.json.")
+@target_option
 @format_option("text", "json")
 @rules_option
+@click.option(
+    "--engine",
+    "engines",
+    metavar="NAME[==RELEASE]",
+    multiple=True,
+    help="Judge for this engine release (sglang==0.5.9, vllm, installed); may be repeated, or A,B.",
+)
+@launch_option
 @click.option("--select", metavar="ID", multiple=True, help="Judge these rules alone; may be repeated, or A,B.")
 @click.option("--ignore", metavar="ID", multiple=True, help="Leave these rules out; may be repeated, or A,B.")
 @click.option(
@@ -49,6 +57,8 @@ def scan(
     target: str | None,
     fmt: str,
     rule_dirs: tuple[Path, ...],
+    engines: tuple[str, ...],
+    launch: str | None,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     fail_on: str,
@@ -63,7 +73,17 @@ def scan(
     from ckptdoctor.report.wording import PATH_LIMIT, failure
     from ckptdoctor.scan import examine_paths
 
-    report = capped(examine_paths(paths, target=target, rules=rule_dirs, select=_ids(select), ignore=_ids(ignore)))
+    report = capped(
+        examine_paths(
+            paths,
+            target=target,
+            rules=rule_dirs,
+            select=_ids(select),
+            ignore=_ids(ignore),
+            engines=_ids(engines),
+            launch=launch,
+        )
+    )
     emit(render(report, fmt, surface_for(sys.stdout, color)))
     if fmt != "text":
         for path, reason in report.failed:

@@ -126,7 +126,7 @@ def _parameters(rows: list[dict[str, Any]]) -> tuple[Parameter, ...]:
 
 
 def _merged(base: Sequence[dict[str, Any]], own: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of a base table and those of one that extends it; a row of the same name takes the place of the other."""
+    """The rows of a base table and those of one that extends it; of two rows with one name the extending one wins."""
     names = {row["name"] for row in own}
     return [*(row for row in base if row["name"] not in names), *own]
 

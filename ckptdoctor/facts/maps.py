@@ -9,7 +9,7 @@ confirmed when the targets are exactly the True positions; order plays no part.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,7 +61,7 @@ class MapReading:
     smallest: int
     largest: int
     first_targets: tuple[int, ...]
-    targets: IntArray
+    targets: Any
 
 
 def read_map(d2t: IntArray, size: int, t2d: BoolArray | None) -> MapReading:

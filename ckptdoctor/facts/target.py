@@ -24,8 +24,9 @@ class Target:
     """The target as its config describes it.
 
     `config_path` names the nested object that the sizes came from (`""`: the outermost). Sizes that the
-    config does not give are unknown. `root` is the folder, for its tokenizer files; None when a single
-    file was named.
+    config does not give are unknown. `has_experts`, `is_quantised` and `is_hybrid` (attention beside
+    state-space or linear layers) are what engines look at when they choose how to run it. `root` is the
+    folder, for its tokenizer files; None when a single file was named.
     """
 
     path: str
@@ -37,6 +38,9 @@ class Target:
     vocab_size: Known[int]
     eos_token_ids: tuple[int, ...]
     root: Path | None
+    has_experts: bool = False
+    is_quantised: bool = False
+    is_hybrid: bool = False
 
 
 def read_target(path: str, known: Knowledge | None = None) -> Target:
@@ -67,6 +71,9 @@ def read_target(path: str, known: Knowledge | None = None) -> Target:
         vocab_size=_size(config, words["vocab_size"]),
         eos_token_ids=_ids(config.get("eos_token_id", document.object.get("eos_token_id"))),
         root=root if only is None or only == "config.json" else None,
+        has_experts=any(config.get(key) for key in words["experts"]),
+        is_quantised=bool(document.object.get("quantization_config") or config.get("quantization_config")),
+        is_hybrid=any(config.get(key) for key in words["hybrid"]),
     )
 
 

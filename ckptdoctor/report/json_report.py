@@ -51,6 +51,7 @@ def _checkpoint(examination: Examination) -> dict[str, Any]:
         "draft": _plain(examination.draft),
         "target": _plain(examination.target),
         "plans": _plain(examination.plans),
+        "serving": [{field.name: getattr(s, field.name) for field in fields(s)} for s in examination.serving],
         "findings": [_finding(f) for f in examination.findings],
         "skipped": [{"rule": s.rule, "needs": s.needs} for s in examination.skipped],
     }

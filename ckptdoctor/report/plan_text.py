@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ckptdoctor.report.segments import BLANK, Line, Segment, line
+from ckptdoctor.report.wording import SERVED
 from ckptdoctor.serving import LoadPlan, Parameter
 from ckptdoctor.serving.compat import Range
 from ckptdoctor.text import listing, plural, show
 
-__all__ = ["compat_lines", "plan_lines"]
+__all__ = ["OUTCOME_STYLE", "compat_lines", "plan_lines"]
 
-_OUTCOME = {"served": "fix", "degraded": "warning", "broken": "error", "refused": "error"}
-_SAID = {
-    "served": "served as trained",
-    "degraded": "degraded",
-    "broken": "broken without a message",
-    "refused": "refused with an error",
-}
+OUTCOME_STYLE = {"served": "fix", "degraded": "warning", "broken": "error", "refused": "error"}
 _STORED_SHOWN = 40
 
 
 def plan_lines(plan: LoadPlan, title: str) -> Iterator[Line]:
     """One plan: outcome and reasons, parameters, stored tensors that go unused, wiring, what is not proven."""
-    said = Segment(_SAID[plan.outcome], _OUTCOME[plan.outcome])
+    said = Segment(SERVED[plan.outcome], OUTCOME_STYLE[plan.outcome])
     yield line(Segment(f"{plan.engine} {plan.version}", "path"), ": ", said, hang=2)
     yield line(title, indent=2, hang=2)
     for reason in plan.reasons:
@@ -43,7 +38,9 @@ def _table(parameters: Sequence[Parameter]) -> Iterator[Line]:
     for parameter in parameters:
         name = parameter.name.ljust(names + 2)
         text, style = _from(parameter)
-        yield line(name, Segment(_shape(parameter).ljust(shapes + 2), "quiet"), Segment(text, style), indent=4, wrap=False)
+        yield line(
+            name, Segment(_shape(parameter).ljust(shapes + 2), "quiet"), Segment(text, style), indent=4, wrap=False
+        )
 
 
 def _shape(parameter: Parameter) -> str:
@@ -74,7 +71,9 @@ def _unused(plan: LoadPlan) -> Iterator[Line]:
     for stored in lost[:_STORED_SHOWN]:
         style = "error" if stored.fate == "rejected" else "warning" if "no such" in stored.why else "quiet"
         fate = stored.fate.replace("_", " ")
-        yield line(show(stored.name), "  ", Segment(f"{fate}: {stored.why}" if stored.why else fate, style), indent=4, hang=2)
+        yield line(
+            show(stored.name), "  ", Segment(f"{fate}: {stored.why}" if stored.why else fate, style), indent=4, hang=2
+        )
     if len(lost) > _STORED_SHOWN:
         yield line(f"and {len(lost) - _STORED_SHOWN} more", indent=4)
 
@@ -90,14 +89,21 @@ def _wiring(plan: LoadPlan) -> Iterator[Line]:
     else:
         told = {p: b for p, b in plan.captured.items() if b is not None}
         if told and len(set(told.values())) == 1:
-            yield line(f"target → boundaries {_numbers(next(iter(told.values())))}", Segment(_source(plan), "quiet"), indent=4)
+            yield line(
+                f"target → boundaries {_numbers(next(iter(told.values())))}", Segment(_source(plan), "quiet"), indent=4
+            )
         else:
             for phase, boundaries in told.items():
                 differs = plan.trained is not None and boundaries != plan.trained
                 text = f"target → boundaries {_numbers(boundaries)} in {phase.replace('_', ' ')}"
                 yield line(Segment(text, "error" if differs else ""), Segment(_source(plan), "quiet"), indent=4)
     if plan.trained is not None:
-        yield line(f"trained on {_numbers(plan.trained)}", Segment(f" ({wiring.get('trained_because', '')})", "quiet"), indent=7, hang=2)
+        yield line(
+            f"trained on {_numbers(plan.trained)}",
+            Segment(f" ({wiring.get('trained_because', '')})", "quiet"),
+            indent=7,
+            hang=2,
+        )
     if wiring.get("fc"):
         yield line("→ fc ", Segment(str(wiring["fc"]), "error" if wiring["fc"] == "skipped" else ""), indent=4)
     if wiring.get("residual"):
@@ -138,10 +144,8 @@ def compat_lines(ranges: Sequence[Range], title: str) -> Iterator[Line]:
             engine = item.engine
             yield BLANK
             yield line(Segment(item.name, "label"), indent=2)
-        span = item.first if item.first == item.last else f"{item.first} to {item.last}"
-        if item.is_newest and item.first != item.last:
-            span = f"{item.first} and later"
-        said = Segment(_SAID[item.plan.outcome], _OUTCOME[item.plan.outcome])
+        span = item.span
+        said = Segment(SERVED[item.plan.outcome], OUTCOME_STYLE[item.plan.outcome])
         yield line(span.ljust(24), " ", said, indent=4)
         for reason in item.plan.reasons[:3]:
             yield line(reason, indent=8, hang=2)

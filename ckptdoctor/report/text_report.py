@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ckptdoctor.findings import Confidence, Examination, Finding, Report, Severity
+from ckptdoctor.report.plan_text import OUTCOME_STYLE
 from ckptdoctor.report.render import render_lines
 from ckptdoctor.report.segments import BLANK, Line, Segment, line
 from ckptdoctor.report.surface import Surface
-from ckptdoctor.report.wording import PATH_LIMIT, counts, failure, place, total, unjudged
+from ckptdoctor.report.wording import PATH_LIMIT, SERVED, counts, failure, place, total, unjudged
 from ckptdoctor.text import listing, plural, show
 
 __all__ = ["render", "report_lines"]
@@ -48,6 +49,7 @@ def _block(examination: Examination) -> Iterator[Line]:
     if not examination.findings:
         yield BLANK
         yield line(_nothing(examination), indent=_GROUP, hang=2)
+    yield from _serving(examination)
     yield from _not_judged(examination)
     yield BLANK
     yield line(Segment(counts(examination), "path"), indent=_GROUP, hang=2)
@@ -90,6 +92,25 @@ def _finding(finding: Finding) -> Iterator[Line]:
 
 def _labelled(label: str, *parts: Segment | str) -> Line:
     return line(Segment(f"{label}:", "label"), " ", *parts, indent=_BODY, hang=2)
+
+
+def _serving(examination: Examination) -> Iterator[Line]:
+    """How engines serve the files: the releases that were asked for, or all known ones of the two main engines."""
+    if examination.plans:
+        yield BLANK
+        yield line("serving", indent=_GROUP)
+        for plan in examination.plans:
+            yield _served(f"{plan['engine']} {plan['version']}", plan["outcome"], next(iter(plan["reasons"]), ""))
+    elif examination.serving:
+        yield BLANK
+        yield line("serving, as far as known", indent=_GROUP)
+        for item in examination.serving:
+            yield _served(f"{item.name} {item.span}", item.outcome, item.reason)
+
+
+def _served(release: str, outcome: str, reason: str) -> Line:
+    said = Segment(SERVED[outcome], OUTCOME_STYLE[outcome])
+    return line(f"{release}: ", said, f" ({reason})" if reason else "", indent=_ITEM, hang=2)
 
 
 def _not_judged(examination: Examination) -> Iterator[Line]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ckptdoctor.rulebook.errors import RuleEvaluationError, RuleFileError
-from ckptdoctor.rulebook.judging import Judgement, judge
+from ckptdoctor.rulebook.judging import Judgement, judge, judge_plans
 from ckptdoctor.rulebook.loading import load_rules
 from ckptdoctor.rulebook.rulebook import RuleBook
 from ckptdoctor.rulebook.rules import FAMILIES, FixPlan, Rule
@@ -17,5 +17,6 @@ __all__ = [
     "RuleEvaluationError",
     "RuleFileError",
     "judge",
+    "judge_plans",
     "load_rules",
 ]

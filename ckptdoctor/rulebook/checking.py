@@ -15,9 +15,7 @@ from ckptdoctor.text import show
 __all__ = ["rule_problems"]
 
 
-def rule_problems(
-    rule: Rule, names: Mapping[str, type], treatments: Collection[str] | None = None
-) -> Iterator[str]:
+def rule_problems(rule: Rule, names: Mapping[str, type], treatments: Collection[str] | None = None) -> Iterator[str]:
     """What is wrong with `rule`: expressions that cannot be parsed, names that are no facts, unknown treatments.
 
     `names` gives the type of each root name; `treatments` are the names of the treatments there are, None
@@ -30,7 +28,8 @@ def rule_problems(
     except ExpressionError as error:
         yield f"{place}, {error}"
         return
-    roots: dict[str, object] = dict(names)
+    # A plan exists only where an engine is named.
+    roots: dict[str, object] = {k: v for k, v in names.items() if k != "plan" or rule.scope == "serving"}
     if for_each is not None:
         try:
             roots["it"] = element_type(check_names(for_each, names))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +16,7 @@ from ckptdoctor.rulebook.rules import Condition, Rule
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Unknown, UnknownFactError
 
-__all__ = ["Judgement", "judge"]
+__all__ = ["Judgement", "judge", "judge_plans"]
 
 _TOO_LARGE = "a smaller checkpoint: this one has more items than the rule can go through"
 _CAPS = {Confidence.CERTAIN: Severity.ERROR, Confidence.LIKELY: Severity.WARNING, Confidence.POSSIBLE: Severity.NOTE}
@@ -34,8 +34,9 @@ def judge(
     book_rules: Iterable[Rule],
     facts: Mapping[str, object],
     uncertain: Mapping[str, Confidence] = MappingProxyType({}),
+    scope: str = "checkpoint",
 ) -> Judgement:
-    """Judges `facts` (the value of each root name) by `book_rules`.
+    """Judges `facts` (the value of each root name) by those of `book_rules` that have this scope.
 
     `uncertain` names the fact paths (`draft.algorithm`, `vocab`) that are not certain; a finding is only
     as sure as the least sure fact that was read to reach it, and what is not certain is never an error.
@@ -47,6 +48,8 @@ def judge(
     findings: dict[object, Finding] = {}
     skipped = []
     for rule in book_rules:
+        if rule.scope != scope:
+            continue
         try:
             for finding in judge.findings(rule):
                 findings.setdefault(_identity(finding), finding)
@@ -57,6 +60,30 @@ def judge(
         if judge.need is not None:
             skipped.append(Skip(rule.id, judge.need))
     return Judgement(tuple(sorted(findings.values(), key=_order)), tuple(skipped))
+
+
+def judge_plans(
+    book_rules: Iterable[Rule],
+    facts: Mapping[str, object],
+    plans: Iterable[tuple[str, object, Mapping[str, Confidence]]],
+) -> Judgement:
+    """Judges each plan by the rules of scope `serving`, with the plan as the fact `plan`.
+
+    A plan comes with the label of its engine (`sglang==0.5.9`) and the facts of it that are not certain.
+    The same finding for several engines is one finding that names them all.
+    """
+    rules = [rule for rule in book_rules if rule.scope == "serving"]
+    merged: dict[object, Finding] = {}
+    skipped: dict[str, Skip] = {}
+    for label, plan, uncertain in plans:
+        judged = judge(rules, {**facts, "plan": plan}, uncertain, scope="serving")
+        for finding in judged.findings:
+            key = _identity(finding)
+            engines = merged[key].engines if key in merged else ()
+            merged[key] = replace(finding, engines=(*engines, label))
+        for skip in judged.skipped:
+            skipped.setdefault(skip.rule, skip)
+    return Judgement(tuple(sorted(merged.values(), key=_order)), tuple(skipped.values()))
 
 
 class _Judge:

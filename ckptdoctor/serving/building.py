@@ -42,8 +42,7 @@ def symbols_of(settings: Settings, claims: Mapping[str, int], target: Mapping[st
     """
     needs = Unknown("all sizes in config.json")
     symbols: dict[str, Any] = {
-        s: claims.get(s, needs)
-        for s in ("H", "T", "I", "V", "D", "Q", "KV", "hd", "QL", "KL", "KA", "MQ", "KB", "MV")
+        s: claims.get(s, needs) for s in ("H", "T", "I", "V", "D", "Q", "KV", "hd", "QL", "KL", "KA", "MQ", "KB", "MV")
     }
     symbols |= {"TV": target.get("vocab_size"), "n": target.get("num_layers")}
     depth = settings.get("num_hidden_layers")
@@ -108,7 +107,8 @@ def _stacked(shapes: list[tuple[int, ...] | None]) -> tuple[int, ...] | None:
 
 def _shape(dims: Sequence[Any], symbols: Mapping[str, Any], settings: Settings) -> tuple[int, ...] | None:
     values = [evaluate(dim, symbols, settings) for dim in dims]
-    return tuple(int(v) for v in values) if all(type(v) is int for v in values) else None
+    whole = [v for v in values if type(v) is int]
+    return tuple(whole) if len(whole) == len(values) else None
 
 
 def _applies(condition: str | None, symbols: Mapping[str, Any], settings: Settings) -> bool:

@@ -12,15 +12,18 @@ from typing import Any
 
 from ckptdoctor.facts import Target
 from ckptdoctor.facts.launch import Launch
+from ckptdoctor.serving.boundaries import default_boundaries, reach, spread, to_boundaries
 from ckptdoctor.serving.contracts import Release
 from ckptdoctor.serving.plan import Refusal
-from ckptdoctor.serving.settings import Settings, evaluate
+from ckptdoctor.serving.settings import Settings
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Unknown
 
-__all__ = ["Captured", "capture", "to_boundaries"]
+__all__ = ["Captured", "capture"]
 
 PHASES = ("extend", "verify", "verify_graph")
+BLOCK_IDS = "target_layer_ids"
+"""Places that end so hold the ids of block drafters, which count layer outputs."""
 
 
 @dataclass(frozen=True)
@@ -52,51 +55,35 @@ def capture(
     depth = target.num_layers
     row = _row(contract.targets["targets"], target.architecture)
     if row is None:
-        name = show(target.architecture or "this target's class")
+        name = show(target.architecture or "a target without architectures")
         return Captured(unknown, unproven=(f"the captured layers: {name} is not in the contract",))
-    since = str(row["classes"].get(target.architecture, row["classes"].get("*", contract.releases[0])))
-    if not release.has_reached(since):
-        reason = f"{show(target.architecture)} cannot pass captured states on before {contract.name} {since}"
-        return Captured(unknown, refusals=(Refusal("start", reason),))
-    refused = _pipeline(release, launch)
-    runner = _runner(release, launch)
-    default = _default(release, row, depth)
+    refusals = [*_supported(release, row, target), *_pipeline(release, launch)]
+    runner = _runner(release, target, launch)
     ids, place = _ids(release, settings, runner, block)
-    if not block and ids is None and not _uses_aux(release, settings, runner):
-        return Captured(unknown, final=True, refusals=refused)
+    if not block and not _uses_aux(release, settings, runner):
+        return Captured(unknown, final=True, refusals=tuple(refusals))
+    default = default_boundaries(release, row, depth)
     if ids is None:
-        wanted: tuple[int, ...] = default
+        wanted = default
+        if block and release.value(contract.targets.get("block_default_boundaries")) == "evenly_spread_plus_one":
+            wanted = spread(settings, depth)
     else:
-        variant = release.value(
-            contract.targets.get("block_ids_to_boundaries") if block else row["ids_to_boundaries"], "same"
-        )
+        counts_outputs = place is not None and place.endswith(BLOCK_IDS)
+        timeline = contract.targets.get("block_ids_to_boundaries") if counts_outputs else row["ids_to_boundaries"]
+        variant = release.value(timeline, "same")
         wanted = default if variant == "ignored" else to_boundaries(variant, ids, depth)
-    reached, refusals, remarks = _reach(release, row, wanted, depth)
-    if launch is not None and launch.two_batch_overlap and row.get("never_captured"):
-        lost = release.value(row["never_captured"])
-        if lost:
-            remarks.append(f"two-batch overlap: boundaries with {lost} are not captured")
+    if block and ids is not None and any(not 0 <= i < depth for i in ids):
+        refusals += _block_range(release, ids, depth)
+    reached, late, remarks = reach(release, row, wanted, depth)
+    refusals += late
+    remarks += [*_overlap(release, row, launch), *_content(release, row, launch)]
     graph: tuple[int, ...] | None = reached
     if release.value(contract.targets.get("graph_boundaries"), "same_as_eager") == "default" and not block:
         graph = default
     if launch is not None and not launch.cuda_graphs:
         graph = None
     phases = {"extend": reached, "verify": reached, "verify_graph": graph}
-    return Captured(phases, ids, place, False, (*refused, *refusals), (), tuple(remarks))
-
-
-def to_boundaries(variant: str, ids: Sequence[int], depth: int) -> tuple[int, ...]:
-    """Config ids → boundaries, by the named variants of `ids_to_boundaries`."""
-    shifted = tuple(i + 1 for i in ids)
-    if variant in ("plus_one", "plus_one_and_default_too"):
-        return shifted
-    if variant == "plus_one_if_first_is_1":
-        return shifted if ids and ids[0] == 1 else tuple(ids)
-    if variant == "same_if_max_is_depth_else_plus_one":
-        return tuple(ids) if ids and max(ids) == depth else shifted
-    if variant == "same":
-        return tuple(ids)
-    raise ValueError(f"no such way from ids to boundaries: {variant}")
+    return Captured(phases, ids, place, False, tuple(refusals), (), tuple(remarks))
 
 
 def _row(rows: Sequence[Mapping[str, Any]], architecture: str | None) -> Mapping[str, Any] | None:
@@ -104,25 +91,48 @@ def _row(rows: Sequence[Mapping[str, Any]], architecture: str | None) -> Mapping
     return exact or next((r for r in rows if "*" in r["classes"]), None)
 
 
-def _default(release: Release, row: Mapping[str, Any], depth: int) -> tuple[int, ...]:
-    formula = release.value(row["default_boundaries"], ["2", "n//2", "n-3"])
-    values = [evaluate(str(part), {"n": depth}, Settings({})) for part in formula]
-    return tuple(sorted({int(v) for v in values if not isinstance(v, Unknown)}))
+def _supported(release: Release, row: Mapping[str, Any], target: Target) -> list[Refusal]:
+    """A refusal where this release cannot capture in the target's class, or does not admit its model type."""
+    name, engine = show(target.architecture), release.contract.name
+    since = str(row["classes"].get(target.architecture, row["classes"].get("*", release.contract.releases[0])))
+    if not release.has_reached(since):
+        return [Refusal("start", f"{name} cannot pass captured states on before {engine} {since}")]
+    gone = row.get("removed", {}).get(target.architecture)
+    if gone is not None and release.has_reached(str(gone)):
+        return [Refusal("start", f"{name} is no longer known from {engine} {gone} on")]
+    admitted = release.value(release.contract.targets.get("target_model_types"), ["*"])
+    kind = target.model_type
+    if "*" not in admitted and kind is not None and not any(word in kind for word in admitted):
+        return [Refusal("config", f"targets of model_type {show(kind)} are not admitted")]
+    return []
 
 
-def _runner(release: Release, launch: Launch | None) -> str:
-    """The model runner, for engines that have two: the launch line's word, else the release's default."""
+def _runner(release: Release, target: Target, launch: Launch | None) -> str:
+    """The model runner, for engines that have two: the launch line's word, else the default for this target."""
     if launch is not None and launch.runner is not None:
         return launch.runner
-    return str(release.value(release.contract.targets.get("runner"), "v1"))
+    named = str(release.value(release.contract.targets.get("runner"), "v1"))
+    if named in ("v1", "v2"):
+        return named
+    when: Mapping[str, Any] = release.value(release.contract.targets.get("runner_v2_when"), {})
+    if when.get("any"):
+        return "v2"
+    listed = target.architecture in when.get("architectures", ())
+    if when.get("moe") is False and target.has_experts:
+        listed = False
+    if when.get("quantised") is False and target.is_quantised:
+        listed = False
+    if when.get("or_not_moe") and not target.has_experts and not (when.get("hybrid") is False and target.is_hybrid):
+        listed = True
+    return "v2" if listed else "v1"
 
 
 def _ids(release: Release, settings: Settings, runner: str, block: bool) -> tuple[tuple[int, ...] | None, str | None]:
     targets = release.contract.targets
     if block:
-        places = release.value(targets.get("block_ids_read_from"), ["dflash_config.target_layer_ids"])
+        places = release.value(targets.get("block_ids_read_from"), [f"dflash_config.{BLOCK_IDS}"])
     else:
-        timeline = targets.get("ids_read_from_v2") if runner.startswith("v2") else None
+        timeline = targets.get("ids_read_from_v2") if runner == "v2" else None
         places = release.value(timeline or targets.get("ids_read_from"), [])
     for place in places:
         value = settings.get(place)
@@ -134,40 +144,40 @@ def _ids(release: Release, settings: Settings, runner: str, block: bool) -> tupl
 def _uses_aux(release: Release, settings: Settings, runner: str) -> bool:
     honoured = release.value(release.contract.targets.get("use_aux_hidden_state"), False)
     if isinstance(honoured, Mapping):
-        honoured = honoured.get(runner, honoured.get("v1", False))
-    if not honoured or honoured == "ignored":
-        return True
-    return settings.get("eagle_config.use_aux_hidden_state", True) is not False
+        honoured = honoured.get(runner, False)
+    return not honoured or settings.get("eagle_config.use_aux_hidden_state", True) is not False
 
 
-def _pipeline(release: Release, launch: Launch | None) -> tuple[Refusal, ...]:
+def _pipeline(release: Release, launch: Launch | None) -> list[Refusal]:
     if launch is None or launch.pipeline_size <= 1:
-        return ()
+        return []
     if release.value(release.contract.targets.get("pipeline"), "allowed") == "refuse_at_start":
-        return (Refusal("start", "pipeline parallelism and speculation together are refused"),)
-    return ()
+        return [Refusal("start", "pipeline parallelism and speculation together are refused")]
+    return []
 
 
-def _reach(
-    release: Release, row: Mapping[str, Any], wanted: Sequence[int], depth: int
-) -> tuple[tuple[int, ...], list[Refusal], list[str]]:
-    """The wanted boundaries that the forward really captures, in ascending order and once each."""
-    low, high = (
-        int(evaluate(str(v), {"n": depth}, Settings({}))) for v in release.value(row["reachable"], ["1", "n-1"])
-    )
-    refusals: list[Refusal] = []
-    remarks: list[str] = []
-    reached = {b for b in wanted if low <= b <= high}
-    for boundary in sorted(set(wanted) - reached):
-        side = "below" if boundary < low else "above"
-        fate = str(release.value(row.get(side), "feature_missing"))
-        where = f"boundary {boundary} of {depth}"
-        if fate == "refuse_at_first_forward":
-            refusals.append(Refusal("first_forward", f"{where} cannot be captured in this target class"))
-        elif fate == "refuse_at_start":
-            refusals.append(Refusal("start", f"{where} does not exist in this target class"))
-        elif fate == "wraps":
-            remarks.append(f"{where} wraps to another layer")
-        else:
-            remarks.append(f"{where} is never captured")
-    return tuple(sorted(reached)), refusals, remarks
+def _overlap(release: Release, row: Mapping[str, Any], launch: Launch | None) -> list[str]:
+    if launch is None or not launch.two_batch_overlap or not row.get("never_captured"):
+        return []
+    lost = release.value(row["never_captured"])
+    return [f"two-batch overlap: boundaries with {lost} are not captured"] if lost else []
+
+
+def _content(release: Release, row: Mapping[str, Any], launch: Launch | None) -> list[str]:
+    """What is captured otherwise than the boundary says."""
+    found = []
+    if release.value(row.get("state"), "residual_stream") == "last_branch_without_residual":
+        found.append("this target class captures the last branch without the residual, not the residual stream")
+    pipeline = release.value(release.contract.targets.get("pipeline"), "allowed")
+    if launch is not None and launch.pipeline_size > 1 and pipeline == "last_rank_counts_from_zero":
+        found.append("with pipeline stages, layers are counted from zero on the last one: other layers are captured")
+    return found
+
+
+def _block_range(release: Release, ids: Sequence[int], depth: int) -> list[Refusal]:
+    fate = release.value(release.contract.targets.get("block_out_of_range"), "feature_missing")
+    stages = {"refuse_at_start": "start", "refuse_at_first_forward": "first_forward"}
+    if fate not in stages:
+        return []
+    wrong = [i for i in ids if not 0 <= i < depth]
+    return [Refusal(stages[fate], f"layer ids {wrong} do not exist in a target of {depth} layers")]

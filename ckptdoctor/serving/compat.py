@@ -10,7 +10,7 @@ from ckptdoctor.facts import Facts
 from ckptdoctor.facts.config import Config
 from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.facts.launch import Launch
-from ckptdoctor.serving.contracts import Contract, contracts
+from ckptdoctor.serving.contracts import Contract, Release, borders, contracts
 from ckptdoctor.serving.plan import LoadPlan
 from ckptdoctor.serving.simulate import load_plan
 
@@ -30,6 +30,13 @@ class Range:
     is_newest: bool
     plan: LoadPlan
 
+    @property
+    def span(self) -> str:
+        """`0.5.12 and later`, `0.4.9 to 0.5.11` or `0.5.9`."""
+        if self.first == self.last:
+            return self.first
+        return f"{self.first} and later" if self.is_newest else f"{self.first} to {self.last}"
+
 
 def compatibility(
     facts: Facts, engines: Iterable[str] | None = None, launch: Launch | None = None, trained_with: str | None = None
@@ -39,9 +46,30 @@ def compatibility(
     found: list[Range] = []
     for engine in engines if engines is not None else known:
         contract = known[engine]
-        plans = [load_plan(facts, contract, release, launch, trained_with) for release in contract.releases]
-        found += _fold(contract, plans)
+        found += _fold(contract, _plans(facts, contract, launch, trained_with))
     return tuple(found)
+
+
+def _plans(facts: Facts, contract: Contract, launch: Launch | None, trained_with: str | None) -> list[LoadPlan]:
+    """A plan for every known release; releases between the same two borders of the contract share one."""
+    marks = borders(contract)
+    plans: list[LoadPlan] = []
+    before: tuple[bool, ...] | None = None
+    for version in contract.releases:
+        release = Release(contract, version)
+        reached = tuple(release.has_reached(mark) for mark in marks)
+        if reached == before:
+            plans.append(renamed(plans[-1], version))
+        else:
+            plans.append(load_plan(facts, contract, version, launch, trained_with))
+        before = reached
+    return plans
+
+
+def renamed(plan: LoadPlan, version: str) -> LoadPlan:
+    """The same plan for another release with the same entries."""
+    errors = tuple(replace(e, reason=e.reason.replace(plan.version, version)) for e in plan.errors)
+    return replace(plan, version=version, errors=errors)
 
 
 def _fold(contract: Contract, plans: Sequence[LoadPlan]) -> list[Range]:

@@ -74,7 +74,9 @@ class Release:
                 found = row
         if found is None:
             return None
-        entry = Entry(str(found["from"]), found["value"], str(found.get("source", "")), str(found.get("evidence", "read")))
+        entry = Entry(
+            str(found["from"]), found["value"], str(found.get("source", "")), str(found.get("evidence", "read"))
+        )
         self.used.append(entry)
         return entry
 
@@ -82,6 +84,11 @@ class Release:
         """The value that holds in this release, or `default` before the first entry."""
         entry = self.entry(timeline)
         return default if entry is None else entry.value
+
+    def note(self, row: Mapping[str, Any]) -> None:
+        """Remember that `row`, which is no entry of a timeline, was used."""
+        since = str(row.get("from", self.contract.releases[0]))
+        self.used.append(Entry(since, None, str(row.get("source", "")), str(row.get("evidence", "read"))))
 
     def holds(self, row: Mapping[str, Any]) -> bool:
         """Whether a row with optional `from` and `until` applies to this release (`until` is the first without it)."""
@@ -95,6 +102,7 @@ class Release:
         return all(entry.evidence == "executed" for entry in self.used)
 
 
+@lru_cache(maxsize=4096)
 def parse_release(release: str, scheme: str) -> tuple[Any, ...]:
     """A release as something that can be ordered. Raises `UsageError` for one that cannot."""
     if scheme == "undated":
@@ -111,6 +119,39 @@ def parse_release(release: str, scheme: str) -> tuple[Any, ...]:
     raise UsageError(f"'{show(release)}' is no release number")
 
 
+@lru_cache(maxsize=32)
+def _marks(engine: str) -> tuple[str, ...]:
+    contract = contracts()[engine]
+    found: set[str] = set()
+    stack: list[Any] = [contract.raw, contract.targets]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, Mapping):
+            for key, inner in value.items():
+                if key in ("from", "until") and isinstance(inner, str):
+                    found.add(inner)
+                elif key in ("knows", "classes") and isinstance(inner, Mapping):
+                    found |= {v for v in inner.values() if isinstance(v, str)}
+            stack += value.values()
+        elif isinstance(value, list):
+            stack += value
+    # Under `classes` a translation names classes, the targets name releases.
+    return tuple(sorted(mark for mark in found if _is_release(mark, contract.scheme)))
+
+
+def _is_release(text: str, scheme: str) -> bool:
+    try:
+        parse_release(text, scheme)
+    except UsageError:
+        return False
+    return True
+
+
+def borders(contract: Contract) -> tuple[str, ...]:
+    """Every release at which anything in the contract begins or ends."""
+    return _marks(contract.engine)
+
+
 @lru_cache(maxsize=4)
 def contracts(root: Path | None = None) -> Mapping[str, Contract]:
     """All contracts under `root` (default: the shipped rules), by engine."""
@@ -121,6 +162,8 @@ def contracts(root: Path | None = None) -> Mapping[str, Contract]:
         if path.stem in ("layers", "words") or path.stem.endswith("-targets"):
             continue
         raw = {**_load(path), "layers": layers}
+        for entry in raw["classes"].values():
+            entry |= {rows: _flat(entry[rows]) for rows in ("parameters", "refuses") if rows in entry}
         beside = base / f"{path.stem}-targets.yaml"
         targets = _load(beside) if beside.exists() else {}
         releases = tuple(str(r) for r in raw["releases"])
@@ -144,10 +187,21 @@ def choose(requirement: str) -> tuple[Contract, str, str | None]:
         return contract, release, None
     order = parse_release(release, contract.scheme)
     if order > parse_release(contract.newest, contract.scheme):
-        return contract, release, f"{contract.name} {show(release)} is newer than the contract, which ends at {contract.newest}"
+        return (
+            contract,
+            release,
+            f"{contract.name} {show(release)} is newer than the contract, which ends at {contract.newest}",
+        )
     if order < parse_release(contract.releases[0], contract.scheme):
-        raise UsageError(f"{contract.name} {show(release)} is older than the first known release, {contract.releases[0]}")
+        raise UsageError(
+            f"{contract.name} {show(release)} is older than the first known release, {contract.releases[0]}"
+        )
     return contract, release, f"{contract.name} {show(release)} was not read; it is taken for its predecessor"
+
+
+def _flat(rows: Sequence[Any]) -> list[Any]:
+    """Rows, in which a list stands for the rows of another class that belong here too."""
+    return [row for item in rows for row in (_flat(item) if isinstance(item, list) else [item])]
 
 
 def _load(path: Path) -> Any:

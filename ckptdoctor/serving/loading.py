@@ -32,6 +32,8 @@ class Behaviour:
     `unknown_key` says. `layers`: keys of a layer of this number or above are passed over in silence.
     `wrong_size`: what happens to a projection whose stored size differs. `buffers`: substrings of tensors
     that are flattened into a buffer if it is built, and passed over with a warning if it is not.
+    `native_names`: whole names as patterns → this class's; a key must match one, or start with `model.` or
+    `lm_head.`.
     """
 
     keys: str
@@ -48,6 +50,7 @@ class Behaviour:
     layers: int | None = None
     wrong_size: str = "refuse"
     buffers: Mapping[str, str] = field(default_factory=dict)
+    native_names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -129,9 +132,15 @@ def _place(tensor: TensorInfo, parameters: Mapping[str, Built], how: Behaviour, 
     for text, buffer in how.buffers.items():
         if text in name:
             return _copied(tensor, parameters.get(buffer), result)
+    if how.native_names and not name.startswith(("model.", "lm_head.")):
+        found = next((m.expand(new) for old, new in how.native_names.items() if (m := re.fullmatch(old, name))), None)
+        if found is None:
+            return Stored(tensor.name, "dropped_with_warning", why="no name of this class")
+        name = found
+    loud = any(_matches(name, text) for text in how.loud)
     part = None
     for piece, fused in how.fuse.items():
-        if piece in name:
+        if piece in name and not loud:
             part = piece.strip(".")
             name = name.replace(piece, fused)
             break
@@ -202,11 +211,11 @@ def _into(
         return Stored(tensor.name, "used", found.name, "engines need no t2d")
     if not found.used:
         return Stored(tensor.name, "dropped", found.name, "loaded into a parameter that is never read")
-    return Stored(tensor.name, "used", found.name, cut)
+    return Stored(tensor.name, "used", found.name, cut, resized=bool(cut))
 
 
 def _fits(stored: tuple[int, ...], expected: tuple[int, ...] | None, split: int | None, wrong_size: str) -> str | None:
-    """What is done to a tensor so that it fits: nothing (an empty text), or the words for it. None when it is refused."""
+    """What is done to a tensor so that it fits: nothing (an empty text), or in words. None when it is refused."""
     if expected is None or stored == expected:
         return ""
     if wrong_size == "refuse" or split is None or len(stored) != len(expected) or split >= len(expected):

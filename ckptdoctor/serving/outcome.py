@@ -65,11 +65,13 @@ def settle(plan: LoadPlan, facts: Facts, captured: Captured, trained: Trained, w
         "residual": wires.residual, "map": plan.wiring.get("map"), "trained_because": trained.because,
     }  # fmt: skip
     levels = {reason.level for reason in found}
-    outcome = "refused" if errors else "broken" if "broken" in levels else "degraded" if "degraded" in levels else "served"
+    outcome = (
+        "refused" if errors else "broken" if "broken" in levels else "degraded" if "degraded" in levels else "served"
+    )
     unproven = (*plan.unproven, *captured.unproven, *(r.text for r in found if r.level == "open"))
     return replace(
         plan, stored=stored, captured=captured.phases, trained=trained.boundaries, wiring=wiring, errors=errors,
-        outcome=outcome, causes=tuple(r for r in found if r.level != "open"), unproven=tuple(dict.fromkeys(unproven)),
+        outcome=outcome, causes=tuple(found), unproven=tuple(dict.fromkeys(unproven)),
         remarks=(*plan.remarks, *captured.remarks),
     )  # fmt: skip
 
@@ -90,6 +92,8 @@ def _parameters(plan: LoadPlan) -> list[Reason]:
     if filled:
         of = len(plan.parameters)
         found.append(Reason("broken", "parameters_left", {"count": len(filled), "of": of}, tuple(filled)))
+    if resized := tuple(s.name for s in plan.stored if s.resized):
+        found.append(Reason("broken", "size_changed", {"count": len(resized)}, resized))
     if ones:
         found.append(Reason("degraded", "norms_at_ones", {"count": len(ones)}, tuple(ones)))
     return found
@@ -166,7 +170,10 @@ def _in_phases(wrong: Mapping[str, Sequence[int]], phases: int) -> str:
     """`[3, 31, 59]`, or `[2, 30, 58] in verify graph` where phases differ."""
     if len({tuple(b) for b in wrong.values()}) == 1 and len(wrong) == phases:
         return numbers(next(iter(wrong.values())))
-    return ", ".join(f"{numbers(b)} in {phase.replace('_', ' ')}" for phase, b in wrong.items())
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for phase, boundaries in wrong.items():
+        groups.setdefault(tuple(boundaries), []).append(phase.replace("_", " "))
+    return ", ".join(f"{numbers(b)} in {' and '.join(phases_)}" for b, phases_ in groups.items())
 
 
 def _flags(facts: Facts, wires: Wires) -> list[Reason]:

@@ -44,18 +44,20 @@ class Stored:
     """The fate of one stored tensor: `used`, `dropped`, `dropped_with_warning` or `rejected`.
 
     A tensor that lands in a parameter which the target's replaces, or which is never read, is dropped.
-    `why` says so in a few words.
+    `why` says so in a few words. `resized` says that the loader cut it, or filled it up, to the size of its
+    parameter.
     """
 
     name: str
     fate: str
     parameter: str | None = None
     why: str = ""
+    resized: bool = False
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A loud error: at which `stage` (`config`, `class`, `construct`, `load`, `first_forward`) and why, in our words."""
+    """A loud error: its `stage` (`config`, `class`, `construct`, `load`, `first_forward`), and why in our words."""
 
     stage: str
     reason: str
@@ -69,7 +71,11 @@ class LoadPlan:
     `verify`, `verify_graph`), None where they are not known. `trained` are the boundaries that the
     draft was trained with, as far as known. `wiring` holds what flows otherwise: `fc`, `residual`,
     `map`, `residual`. `outcome` is `served`, `degraded`, `broken` or `refused`; `causes` say why, `errors`
-    are the loud ones; `unproven` is what could not be known, `better` where it is otherwise.
+    are the loud ones; `unproven` is what could not be known, `better` where it is otherwise,
+    `fitting` the ids that would make this release capture the trained boundaries.
+    `loading_executed` and `capture_executed` say whether the contract entries behind parameters and
+    behind captured boundaries were executed; `trained_certain` whether only one reading of the trained
+    boundaries is left.
     """
 
     engine: str
@@ -84,9 +90,12 @@ class LoadPlan:
     outcome: str = "served"
     causes: tuple[Reason, ...] = ()
     better: tuple[str, ...] = ()
+    fitting: tuple[int, ...] | None = None
     unproven: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
-    executed: bool = True
+    loading_executed: bool = True
+    capture_executed: bool = True
+    trained_certain: bool = True
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -99,6 +108,32 @@ class LoadPlan:
     def uninitialised(self) -> tuple[str, ...]:
         """Parameters that keep an initial value, wholly or in part, and are read."""
         return tuple(p.name for p in self.parameters if p.used and p.state in ("initial", "partly"))
+
+    @property
+    def label(self) -> str:
+        """`sglang 0.5.9`."""
+        return f"{self.engine} {self.version}"
+
+    @property
+    def executed(self) -> bool:
+        """Whether every contract entry that was used was executed, not only read."""
+        return self.loading_executed and self.capture_executed
+
+    @property
+    def left_random(self) -> tuple[str, ...]:
+        """Used parameters that keep random or unfilled memory, wholly or in part."""
+        lost = (p for p in self.parameters if p.used and p.state in ("initial", "partly"))
+        return tuple(p.name for p in lost if p.initial in ("random", "empty"))
+
+    @property
+    def left_at_ones(self) -> tuple[str, ...]:
+        """Used norms that stay at ones."""
+        return tuple(p.name for p in self.parameters if p.used and p.state == "initial" and p.initial == "ones")
+
+    @property
+    def unplaced(self) -> tuple[str, ...]:
+        """Stored names for which the engine has no parameter, and which it passes over."""
+        return tuple(s.name for s in self.stored if s.fate.startswith("dropped") and s.parameter is None)
 
     @property
     def dropped(self) -> tuple[str, ...]:

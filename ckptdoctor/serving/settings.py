@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
-from simpleeval import SimpleEval
+from simpleeval import IterableTooLong, NumberTooHigh, SimpleEval
 
 from ckptdoctor.unknown import Known, Unknown, UnknownFactError
 
@@ -79,6 +80,15 @@ class Settings:
         """Whether the target's class is known and is none of these."""
         return self.target is not None and self.target not in names
 
+    @cached_property
+    def functions(self) -> dict[str, Any]:
+        """The functions that conditions of a contract may call."""
+        return {
+            "has": self.has, "get": self.get, "type_of": self.type_of, "count": self.count, "stores": self.stores,
+            "stores_tensor": self.stores_tensor, "target_is_none_of": self.target_is_none_of, "size": self.size,
+            "lists": self.lists, "len": len, "max": max, "min": min, "bool": bool,
+        }  # fmt: skip
+
     def _at(self, key: str) -> tuple[bool, Any]:
         value: Any = self.values
         for part in key.split("."):
@@ -88,26 +98,36 @@ class Settings:
         return True, value
 
 
+class _Names(dict[str, Any]):
+    """Symbols for one evaluation; reaching one that is not known ends it."""
+
+    def __getitem__(self, name: str) -> Any:
+        value = super().__getitem__(name)
+        if isinstance(value, Unknown):
+            raise UnknownFactError(value)
+        return value
+
+
+_CONSTANTS = {"true": True, "false": False, "null": None}
+_ENGINE = SimpleEval()
+
+
+@lru_cache(maxsize=4096)
+def _parsed(expression: str) -> Any:
+    return SimpleEval.parse(expression)
+
+
 def evaluate(expression: str | int, symbols: Mapping[str, Any], settings: Settings) -> Known[Any]:
     """A shape, count or condition of a contract. Unknown when it rests on a size that is not known."""
     if isinstance(expression, int):
         return expression
-    names = {**symbols, "true": True, "false": False, "null": None}
-    functions = {
-        "has": settings.has, "get": settings.get, "type_of": settings.type_of, "count": settings.count,
-        "stores": settings.stores, "stores_tensor": settings.stores_tensor,
-        "target_is_none_of": settings.target_is_none_of, "size": settings.size, "lists": settings.lists, "len": len, "max": max, "min": min, "bool": bool,
-    }  # fmt: skip
-    missing = [n for n, v in names.items() if isinstance(v, Unknown)]
-    engine = SimpleEval(names={n: v for n, v in names.items() if n not in missing}, functions=functions)
+    if expression in symbols:
+        return symbols[expression]
+    _ENGINE.names = _Names(symbols, **_CONSTANTS)
+    _ENGINE.functions = settings.functions
     try:
-        return engine.eval(str(expression))
+        return _ENGINE.eval(expression, previously_parsed=_parsed(expression))
     except UnknownFactError as error:
         return error.unknown
-    except Exception:
-        for name in missing:
-            if name in str(expression):
-                unknown = names[name]
-                if isinstance(unknown, Unknown):
-                    return unknown
-        raise
+    except (TypeError, ValueError, ArithmeticError, NumberTooHigh, IterableTooLong):
+        return Unknown("a value of another kind in config.json")

@@ -40,19 +40,23 @@ def load_plan(
         errors = (understood.refusal or Refusal("class", "no class for this draft"),)
         return LoadPlan(
             engine=contract.engine, version=version, model_class=None, errors=errors, outcome="refused",
-            executed=release.executed,
+            loading_executed=release.executed,
         )  # fmt: skip
     settings, entry = understood.settings, understood.entry
     if "parameters" not in entry:
+        refused = tuple(_refusals(entry, {}, settings, release))
         return LoadPlan(
             engine=contract.engine, version=version, model_class=str(entry["name"]),
-            unproven=(f"what {entry['name']} builds and loads: its parameters are not in the contract",),
-            remarks=understood.remarks, executed=release.executed,
+            errors=refused, outcome="refused" if refused else "served",
+            unproven=(f"what {entry['name']} builds and loads: its parameters are not in the contract", *understood.unproven),
+            remarks=understood.remarks, loading_executed=release.executed,
         )  # fmt: skip
     symbols = _symbols(facts, settings, entry, release)
     built = build(entry["parameters"], contract.raw["layers"], release, symbols, settings)
     refusals = _refusals(entry, symbols, settings, release)
     loaded = load(_seen(facts), built, _behaviour(entry, symbols, release))
+    # What the parameters rest on; whose tensor is shared afterwards is another question.
+    loading_executed = release.executed
     plan = LoadPlan(
         engine=contract.engine,
         version=version,
@@ -62,11 +66,19 @@ def load_plan(
         wiring={"map": loaded.map_key},
         errors=tuple(_in_order(refusals, loaded.refusals)),
         remarks=understood.remarks,
+        unproven=understood.unproven,
     )
+    release.used.clear()
     captured = capture(release, settings, facts.target, launch, facts.draft.block)
+    capture_executed = release.executed
+    trained = trained_boundaries(facts, trained_with)
     wires = _wires(entry, settings, symbols, release, launch, facts)
-    plan = settle(plan, facts, captured, trained_boundaries(facts, trained_with), wires)
-    return replace(plan, executed=release.executed)
+    return replace(
+        settle(plan, facts, captured, trained, wires),
+        loading_executed=loading_executed,
+        capture_executed=capture_executed,
+        trained_certain=trained.certain,
+    )
 
 
 def _wires(
@@ -102,7 +114,7 @@ def _wires(
 
 
 def _seen(facts: Facts) -> list[TensorInfo]:
-    """The entries that an engine iterates over: for a trainer's saved state its outermost keys, not the tensors inside."""
+    """The entries that an engine iterates over: of a trainer's saved state the outermost keys."""
     if facts.files.nested_in is None:
         return list(facts.tensors.values())
     return [TensorInfo(key, "", (), facts.files.names[0]) for key in (facts.files.nested_in, *facts.files.state_keys)]
@@ -133,6 +145,19 @@ def _symbols(facts: Facts, settings: Settings, entry: Mapping[str, Any], release
     return symbols
 
 
+# Where block drafters' ids are looked for before num_hidden_layers is taken as their number.
+_BLOCK_IDS = {
+    "nested block ids or depth": [
+        "dflash_config.target_layer_ids", "eagle_config.target_layer_ids", "dflash_config.layer_ids",
+        "eagle_config.layer_ids",
+    ],
+    "resolved block ids or depth": [
+        "eagle_aux_hidden_state_layer_ids", "dflash_config.target_layer_ids", "dspark_target_layer_ids",
+        "target_layer_ids", "dflash_config.layer_ids", "eagle_config.layer_ids",
+    ],
+}  # fmt: skip
+
+
 def _aux_count(variant: str | None, settings: Settings) -> Any:
     """How many captured layers fc is built for: the named variants of `aux_count`."""
     if variant is None or variant == "three":
@@ -141,6 +166,9 @@ def _aux_count(variant: str | None, settings: Settings) -> Any:
     if variant == "block_ids":
         ids = settings.first(["dflash_config.target_layer_ids", "target_layer_ids", "dflash_config.layer_ids"])
         return len(ids) if isinstance(ids, list) else Unknown("target_layer_ids in config.json")
+    if variant in _BLOCK_IDS:
+        ids = next((v for p in _BLOCK_IDS[variant] if (v := settings.get(p))), None)
+        return len(ids) if isinstance(ids, list) else settings.get("num_hidden_layers")
     if variant.startswith("declared"):
         declared = settings.first(
             ["num_aux_layers", "num_aux_hidden_states"] if "top" in variant else ["num_aux_hidden_states"]
@@ -172,6 +200,8 @@ def _behaviour(entry: Mapping[str, Any], symbols: Mapping[str, Any], release: Re
         loud=release.value(rows.get("must_be_known"), []),
         layers=_layers_built(release.value(rows.get("keys_beyond_depth")), symbols),
         wrong_size=release.value(rows.get("wrong_size"), "refuse"),
+        native_names=release.value(rows.get("native_names"), {}),
+        buffers=release.value(rows.get("buffers"), {}),
     )
 
 
@@ -184,7 +214,7 @@ def _refusals(
     entry: Mapping[str, Any], symbols: Mapping[str, Any], settings: Settings, release: Release
 ) -> list[Refusal]:
     found = []
-    for row in entry["refuses"]:
+    for row in entry.get("refuses", ()):
         if release.holds(row):
             holds = evaluate(row["if"], symbols, settings)
             if not isinstance(holds, Unknown) and holds:
@@ -192,6 +222,7 @@ def _refusals(
                 for name, value in symbols.items():
                     reason = reason.replace(f"{{{name}}}", show(value))
                 found.append(Refusal(str(row["stage"]), reason))
+                release.note(row)
     return found
 
 
@@ -236,6 +267,8 @@ def _is_shared(
         return True
     if variant == "own_if_stored":
         return not keys
+    if variant == "own_if_named":  # a name in the file is enough, whether the tensor was loaded or not
+        return not settings.stores("embed_tokens" if item.role == "embedding" else "lm_head")
     if variant == "target_if_same_shape":
         if item.role == "head":
             return bool(symbols["TV"]) and symbols["D"] == symbols["TV"]

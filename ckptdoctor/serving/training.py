@@ -31,8 +31,8 @@ class Trained:
 def trained_boundaries(facts: Facts, trained_with: str | None = None, known: Knowledge | None = None) -> Trained:
     """Read the trained boundaries from ids, target depth and the writer's conventions (rules/writers).
 
-    An id equal to the depth proves boundaries; ids of the default shape prove the way of counting that
-    gives the default; else the writer decides. Without a known writer both readings stay open.
+    An id equal to the depth proves boundaries, a negative one layer numbers; ids of the default shape
+    prove the way of counting that gives the default; else the writer decides. Without a known writer both readings stay open.
     """
     known = known or knowledge()
     aux = facts.draft.aux
@@ -57,6 +57,8 @@ def trained_boundaries(facts: Facts, trained_with: str | None = None, known: Kno
     if trained_with is not None and "aux_ids" in conventions:
         chosen = same if conventions["aux_ids"] == "boundary" else shifted
         return Trained(chosen, True, (chosen,), f"{who} counts so")
+    if min(aux.ids) < 0:
+        return Trained(shifted, True, (shifted,), "an id is negative, which only layer numbers can be")
     default = (2, depth // 2, depth - 3)
     if max(aux.ids) == depth:
         return Trained(same, True, (same,), "an id equals the depth, which only boundaries can")

@@ -28,6 +28,7 @@ class Understood:
     entry: Mapping[str, Any] | None
     refusal: Refusal | None = None
     remarks: tuple[str, ...] = ()
+    unproven: tuple[str, ...] = ()
 
 
 def understand(facts: Facts, release: Release) -> Understood:
@@ -42,8 +43,11 @@ def understand(facts: Facts, release: Release) -> Understood:
     if isinstance(configured, Refusal):
         return Understood(settings, None, None, configured)
     settings = configured
-    if not settings.get("model_type") and release.value(contract.raw.get("model_type")) == "needed":
+    untyped = None if settings.get("model_type") else release.value(contract.raw.get("model_type"))
+    if untyped == "needed":
         return Understood(settings, None, None, Refusal("config", "config.json has no model_type"))
+    guess = ("config.json has no model_type; it is guessed from the path, or the start ends",)
+    unproven = guess if untyped == "guessed" else ()
     rows = [r for r in contract.raw["architectures"] if release.holds(r) and _chosen(r, facts, settings)]
     names = _names(settings, facts, release)
     if not names and not any(r["name"] == ANY for r in rows):
@@ -55,17 +59,35 @@ def understand(facts: Facts, release: Release) -> Understood:
     opened = release.value(contract.raw.get("files"))
     if opened is not None and not set(opened) & set(facts.files.names):
         return Understood(settings, name, entry, Refusal("load", f"{contract.name} opens {listing(opened, 3)} only"))
-    return Understood(settings, name, entry)
+    beside = getattr(facts.files.beside, "file", None)
+    if opened is not None and beside == opened[0]:
+        remark = f"{contract.name} opens {show(beside)}, whose names differ from those of this plan"
+        return Understood(settings, name, entry, remarks=(remark,))
+    return Understood(settings, name, entry, unproven=unproven)
 
 
 def _names(settings: Settings, facts: Facts, release: Release) -> list[str]:
     """The class names of the config as the engine looks for them; some names mean another class in a draft."""
     listed = settings.get("architectures")
     names = [n for n in listed if isinstance(n, str)] if isinstance(listed, list) else []
-    in_drafts: Mapping[str, str] = release.value(release.contract.raw.get("renamed_in_drafts"), {})
-    if names:
-        names[0] = in_drafts.get(names[0], names[0])
-    return [_named(n, facts.draft.algorithm, release) for n in names]
+    for row in release.contract.raw.get("renamed_in_drafts", ()):
+        if names[:1] == [row["name"]] and release.holds(row):
+            names[0] = row["to"]
+            break
+    document = facts.config.document
+    if document is not None and _in_layers(Settings(document.object)) and _reading(release) == "translate":
+        return names  # the translation gives the final name
+    return [_named(n, facts.draft.algorithm, settings, release) for n in names]
+
+
+def _reading(release: Release) -> str:
+    """How configs in the speculators format are read."""
+    return str(release.value(release.contract.raw.get("speculators"), "refuse"))
+
+
+def _in_layers(settings: Settings) -> bool:
+    """Whether the config is in the speculators format."""
+    return settings.has("speculators_model_type") or settings.has("transformer_layer_config")
 
 
 def _class(
@@ -98,10 +120,12 @@ def _configured(settings: Settings, release: Release) -> Settings | Refusal:
     `flatten`: the keys of transformer_layer_config join the others. `nested_only`: sizes are read from
     transformer_layer_config alone, whatever the format. `as_any_other`: transformer_layer_config is not known.
     """
-    how = release.value(release.contract.raw.get("speculators"), "refuse")
+    nested = _in_layers(settings)
+    if not nested and "config" not in release.contract.raw:
+        return settings
+    how = _reading(release)
     inner = settings.get("transformer_layer_config")
     inner = inner if isinstance(inner, Mapping) else {}
-    nested = settings.has("speculators_model_type") or settings.has("transformer_layer_config")
     config: Mapping[str, Any] = release.value(release.contract.raw.get("config"), {})
     if nested and how == "refuse":
         return Refusal("config", f"{release.contract.name} does not read configs in the speculators format")
@@ -116,45 +140,74 @@ def _configured(settings: Settings, release: Release) -> Settings | Refusal:
     return replace(settings, values={**config.get("defaults", {}), **known})
 
 
-def _named(name: str, algorithm: str, release: Release) -> str:
-    """The class name that the engine looks for: some put their own prefix in front."""
+def _named(name: str, algorithm: str, settings: Settings, release: Release) -> str:
+    """The class name that the engine looks for.
+
+    Some put their own prefix in front (`prefix`, unless `keep…` says otherwise), replace a name (`replace`), or
+    go by `model_type`.
+    """
     naming = release.contract.raw.get("naming", {})
-    if not isinstance(naming, Mapping):
+    how = release.value(naming.get(algorithm)) if isinstance(naming, Mapping) else None
+    if how is None or name in how.get("keep", ()):
         return name
-    method = {"peagle": "eagle3"}.get(algorithm, algorithm)
-    how = release.value(naming.get(method))
-    if how is None:
-        return name
+    if "replace" in how:
+        holds = evaluate(how["replace"]["if"], {}, settings)
+        return str(how["replace"]["to"] if holds is True and name == how["replace"]["from"] else how["otherwise"])
+    if "by_model_type" in how:
+        kind = settings.get("model_type")
+        return str(how["by_model_type"].get(kind, name)) if isinstance(kind, str) else name
     kept = any(name.startswith(p) for p in how["keep_prefix"]) or any(name.endswith(s) for s in how["keep_suffix"])
     return name if kept else f"{how['prefix']}{name}"
 
 
 def _translate(settings: Settings, release: Release) -> Settings | Refusal:
+    """A config in the speculators format as a flat one.
+
+    `copies`: keys with their defaults; `when_set`: keys that are copied unless null; `renames`: new key: old
+    key; `sets`: fixed values; `requires`: keys that must be there; `classes`: by `model_type`; `keeps`: class
+    names that stay. `block`: how the captured layers go into dflash_config (`same`, `minus_one`), with the
+    keys of `nested`; `block_outside`: the same into target_layer_ids.
+    """
     kind = settings.get("speculators_model_type")
-    table = release.contract.raw.get("translation", {}).get(kind)
-    how = release.value(table)
+    how = release.value(release.contract.raw.get("translation", {}).get(kind)) if isinstance(kind, str) else None
     inner = settings.get("transformer_layer_config")
     if how is None or not isinstance(inner, Mapping):
-        return Refusal("config", f"{release.contract.name} {release.version} does not know speculators configs of type {show(kind)}")
+        engine = f"{release.contract.name} {release.version}"
+        return Refusal("config", f"{engine} does not know speculators configs of type {show(kind)}")
+    absent = next((key for key in ("speculators_config", *how.get("requires", ())) if settings.get(key) is None), None)
+    if absent is not None:
+        return Refusal("config", f"{absent} is missing")
     values = dict(inner)
     for key, default in how["copies"].items():
         values[key] = settings.get(key, default)
     for key in how["when_set"]:
         if settings.get(key) is not None:
             values[key] = settings.get(key)
-    classes = how["classes"]
-    chosen = classes.get(values.get("model_type", "llama"), classes.get("*"))
+    values |= {new: settings.get(old) for new, old in how.get("renames", {}).items()} | how.get("sets", {})
+    chosen = _translated_class(settings, how, values.get("model_type", "llama"))
     if chosen is None:
         return Refusal("config", f"speculators configs with model_type {show(values.get('model_type'))} are not known")
-    values["architectures"] = [chosen]
-    if "block" in how:
-        ids = settings.get("aux_hidden_state_layer_ids")
+    values["architectures"] = chosen
+    ids = settings.get("aux_hidden_state_layer_ids")
+    if "block" in how or "block_outside" in how:
         if not isinstance(ids, list):
             return Refusal("config", "aux_hidden_state_layer_ids is missing")
-        shift = -1 if how["block"] == "minus_one" else 0
         values["eagle_aux_hidden_state_layer_ids"] = ids
-        values["dflash_config"] = {
-            "mask_token_id": settings.get("mask_token_id"),
-            "target_layer_ids": [i + shift for i in ids if type(i) is int],
-        }
+    if "block" in how:
+        block = {"mask_token_id": settings.get("mask_token_id"), "target_layer_ids": _shifted(ids, how["block"])}
+        values["dflash_config"] = block | {k: v for k in how.get("nested", ()) if (v := settings.get(k)) is not None}
+    if "block_outside" in how:
+        values["target_layer_ids"] = _shifted(ids, how["block_outside"])
     return replace(settings, values=values)
+
+
+def _translated_class(settings: Settings, how: Mapping[str, Any], model_type: Any) -> list[str] | None:
+    names = settings.get("architectures")
+    kept = [n for n in names if n in how.get("keeps", ())] if isinstance(names, list) else []
+    chosen = how["classes"].get(model_type if isinstance(model_type, str) else None, how["classes"].get(ANY))
+    return kept or (None if chosen is None else [chosen])
+
+
+def _shifted(ids: Any, how: str) -> list[int]:
+    shift = -1 if how == "minus_one" else 0
+    return [i + shift for i in ids if type(i) is int]

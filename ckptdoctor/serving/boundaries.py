@@ -1,0 +1,74 @@
+"""Config ids, boundaries and what a target class can really capture: the arithmetic behind `capture`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ckptdoctor.serving.contracts import Release
+from ckptdoctor.serving.plan import Refusal
+from ckptdoctor.serving.settings import Settings, evaluate
+from ckptdoctor.unknown import Unknown
+
+__all__ = ["default_boundaries", "reach", "spread", "to_boundaries"]
+
+
+def to_boundaries(variant: str, ids: Sequence[int], depth: int) -> tuple[int, ...]:
+    """Config ids → boundaries, by the named variants of `ids_to_boundaries`."""
+    shifted = tuple(i + 1 for i in ids)
+    if variant in ("plus_one", "plus_one_and_default_too"):
+        return shifted
+    if variant == "plus_one_if_first_is_1":
+        return shifted if ids and ids[0] == 1 else tuple(ids)
+    if variant == "same_if_max_is_depth_else_plus_one":
+        return tuple(ids) if ids and max(ids) == depth else shifted
+    if variant == "same":
+        return tuple(ids)
+    raise ValueError(f"no such way from ids to boundaries: {variant}")
+
+
+def default_boundaries(release: Release, row: Mapping[str, Any], depth: int) -> tuple[int, ...]:
+    """What the target class captures when no ids are given."""
+    formula = release.value(row["default_boundaries"], ["2", "n//2", "n-3"])
+    return tuple(sorted({_number(part, depth) for part in formula}))
+
+
+def spread(settings: Settings, depth: int) -> tuple[int, ...]:
+    """Evenly spread layers of a block drafter that names none: from layer 1 to n-3, as many as it has layers."""
+    count = settings.get("num_hidden_layers")
+    if type(count) is not int or count < 1:
+        return ()
+    if count == 1:
+        return (depth // 2 + 1,)
+    last = depth - 3
+    return tuple(round(1 + i * (last - 1) / (count - 1)) + 1 for i in range(min(count, depth)))
+
+
+def reach(
+    release: Release, row: Mapping[str, Any], wanted: Sequence[int], depth: int
+) -> tuple[tuple[int, ...], list[Refusal], list[str]]:
+    """The wanted boundaries that the forward captures, ascending and once each, and what becomes of the rest."""
+    low, high = (_number(part, depth) for part in release.value(row["reachable"], ["1", "n-1"]))
+    refusals: list[Refusal] = []
+    remarks: list[str] = []
+    reached = {b for b in wanted if low <= b <= high}
+    for boundary in sorted(set(wanted) - reached):
+        side = "above" if boundary > high else "negative" if boundary < 0 and "negative" in row else "below"
+        fate = str(release.value(row.get(side), "feature_missing"))
+        where = f"boundary {boundary} of {depth}"
+        if fate == "refuse_at_first_forward":
+            refusals.append(Refusal("first_forward", f"{where} cannot be captured in this target class"))
+        elif fate == "refuse_at_start":
+            refusals.append(Refusal("start", f"{where} does not exist in this target class"))
+        elif fate == "wraps":
+            remarks.append(f"{where} wraps to another layer")
+        else:
+            remarks.append(f"{where} is never captured")
+    return tuple(sorted(reached)), refusals, remarks
+
+
+def _number(part: Any, depth: int) -> int:
+    value = evaluate(str(part), {"n": depth}, Settings({}))
+    if isinstance(value, Unknown):
+        raise ValueError(f"no boundary: {part}")
+    return int(value)

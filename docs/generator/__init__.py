@@ -1,0 +1,18 @@
+"""Makes the pages of `docs/` that come from the rules, the other data under `rules/` and the facts."""
+
+from generator.fact_pages import facts_page
+from generator.knowledge_pages import algorithms_page, writers_page
+from generator.rule_pages import SECTIONS, index_page, rule_page
+from generator.runs import Shown, refreshed, shown
+
+__all__ = [
+    "SECTIONS",
+    "Shown",
+    "algorithms_page",
+    "facts_page",
+    "index_page",
+    "refreshed",
+    "rule_page",
+    "shown",
+    "writers_page",
+]
