@@ -78,7 +78,7 @@ def examine(
         skipped=together.skipped,
         plans=tuple(plan_data(plan) for plan in plans),
         serving=() if plans else serving_block(facts, launch),
-        next_commands=next_commands(path, target, together),
+        next_commands=next_commands(path, target, together, {rule.id for rule in rulebook()}),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Container
 from typing import Any
 
 from ckptdoctor.facts import Facts, Target
@@ -103,11 +104,12 @@ def target_summary(target: Target | None) -> dict[str, Any] | None:
     }
 
 
-def next_commands(path: str, target: Target | None, judgement: Judgement) -> tuple[str, ...]:
-    """Commands worth running next: an explanation of the worst finding, and the scan with what was missing."""
-    commands = []
-    if judgement.findings:
-        commands.append(f"ckptdoctor explain {judgement.findings[0].rule}")
+def next_commands(
+    path: str, target: Target | None, judgement: Judgement, shipped: Container[str]
+) -> tuple[str, ...]:
+    """Commands worth running next: an explanation of the worst finding (of a rule whose id is in `shipped`: others
+    need their folder), and the scan with what was missing."""
+    commands = [f"ckptdoctor explain {f.rule}" for f in judgement.findings if f.rule in shipped][:1]
     if target is None and any("--target" in skip.needs for skip in judgement.skipped):
         commands.append(f"ckptdoctor scan {show(shlex.quote(path))} --target PATH-OF-THE-TARGET")
     return tuple(commands)

@@ -10,12 +10,25 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from generator import algorithms_page, facts_page, index_page, refreshed, rule_page, writers_page  # noqa: E402
+from generator import (  # noqa: E402
+    algorithms_page,
+    engine_page,
+    engines_index,
+    facts_page,
+    index_page,
+    refreshed,
+    rule_page,
+    writers_page,
+)
 
 from ckptdoctor.scan import rulebook  # noqa: E402
+from ckptdoctor.serving.contracts import contracts  # noqa: E402
 
-WRITTEN = ("json.md", "own-rules.md")
+WRITTEN = ("json.md", "own-rules.md", "serving.md")
 """The pages that are written by hand; only the output of the commands in them is renewed."""
+
+FOLDERS = ("rules", "engines")
+"""The folders that hold generated pages alone."""
 
 
 def pages(folder: Path = HERE) -> Iterator[tuple[Path, str]]:
@@ -25,6 +38,9 @@ def pages(folder: Path = HERE) -> Iterator[tuple[Path, str]]:
     for rule in rules:
         path = folder / "rules" / f"{rule.id}.md"
         yield path, rule_page(rule, _text(path))
+    yield folder / "engines" / "README.md", engines_index()
+    for contract in contracts().values():
+        yield folder / "engines" / f"{contract.engine}.md", engine_page(contract)
     yield folder / "writers.md", writers_page()
     yield folder / "algorithms.md", algorithms_page()
     yield folder / "facts.md", facts_page()
@@ -33,9 +49,9 @@ def pages(folder: Path = HERE) -> Iterator[tuple[Path, str]]:
 
 
 def stale(folder: Path = HERE) -> list[str]:
-    """The pages that differ from what would be written, and those of rules that are gone; empty when all is well."""
+    """The pages that differ from what would be written, and those of what is gone; empty when all is well."""
     wanted = dict(pages(folder))
-    old = [path for path in sorted((folder / "rules").glob("*.md")) if path not in wanted]
+    old = [path for name in FOLDERS for path in sorted((folder / name).glob("*.md")) if path not in wanted]
     wrong = [path for path, text in wanted.items() if _text(path) != text]
     return [str(path.relative_to(folder)) for path in (*wrong, *old)]
 
@@ -53,11 +69,14 @@ def main(arguments: list[str] | None = None) -> int:
         for name in found:
             print(f"docs/{name} is stale: run python docs/build.py")
         return 1 if found else 0
-    (HERE / "rules").mkdir(exist_ok=True)
     written = dict(pages())
-    for path in (HERE / "rules").glob("*.md"):
-        if path not in written:
-            path.unlink()
+    for name in FOLDERS:
+        (HERE / name).mkdir(exist_ok=True)
+        for path in (HERE / name).glob("*.md"):
+            if path not in written:
+                path.unlink()
+    readme = HERE.parent / "README.md"
+    written[readme] = refreshed(_text(readme))
     for path, text in written.items():
         path.write_text(text, encoding="utf-8")
     return 0

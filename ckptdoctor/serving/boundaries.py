@@ -30,7 +30,7 @@ def to_boundaries(variant: str, ids: Sequence[int], depth: int) -> tuple[int, ..
 def default_boundaries(release: Release, row: Mapping[str, Any], depth: int) -> tuple[int, ...]:
     """What the target class captures when no ids are given."""
     formula = release.value(row["default_boundaries"], ["2", "n//2", "n-3"])
-    return tuple(sorted({_number(part, depth) for part in formula}))
+    return _arranged([_number(part, depth) for part in formula], row)
 
 
 def spread(settings: Settings, depth: int) -> tuple[int, ...]:
@@ -47,12 +47,12 @@ def spread(settings: Settings, depth: int) -> tuple[int, ...]:
 def reach(
     release: Release, row: Mapping[str, Any], wanted: Sequence[int], depth: int
 ) -> tuple[tuple[int, ...], list[Refusal], list[str]]:
-    """The wanted boundaries that the forward captures, ascending and once each, and what becomes of the rest."""
+    """The wanted boundaries that the forward captures, in its order, and what becomes of the rest."""
     low, high = (_number(part, depth) for part in release.value(row["reachable"], ["1", "n-1"]))
     refusals: list[Refusal] = []
     remarks: list[str] = []
-    reached = {b for b in wanted if low <= b <= high}
-    for boundary in sorted(set(wanted) - reached):
+    reached = [b for b in wanted if low <= b <= high]
+    for boundary in sorted(set(wanted) - set(reached)):
         side = "above" if boundary > high else "negative" if boundary < 0 and "negative" in row else "below"
         fate = str(release.value(row.get(side), "feature_missing"))
         where = f"boundary {boundary} of {depth}"
@@ -62,9 +62,17 @@ def reach(
             refusals.append(Refusal("start", f"{where} does not exist in this target class"))
         elif fate == "wraps":
             remarks.append(f"{where} wraps to another layer")
+        elif fate == "lowest":
+            reached = [low if b == boundary else b for b in wanted if b == boundary or b in reached]
+            remarks.append(f"boundary {low} is captured in place of {boundary}")
         else:
             remarks.append(f"{where} is never captured")
-    return tuple(sorted(reached)), refusals, remarks
+    return _arranged(reached, row), refusals, remarks
+
+
+def _arranged(boundaries: Sequence[int], row: Mapping[str, Any]) -> tuple[int, ...]:
+    """Ascending and once each, but for classes that take the list as it stands."""
+    return tuple(boundaries) if row.get("order") == "as_listed" else tuple(sorted(set(boundaries)))
 
 
 def _number(part: Any, depth: int) -> int:

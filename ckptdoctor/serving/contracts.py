@@ -85,6 +85,13 @@ class Release:
         entry = self.entry(timeline)
         return default if entry is None else entry.value
 
+    def peek(self, timeline: Sequence[Mapping[str, Any]] | None, default: Any = None) -> Any:
+        """As `value`, for an entry that is not yet known to matter: it does not count as used."""
+        before = len(self.used)
+        value = self.value(timeline, default)
+        del self.used[before:]
+        return value
+
     def note(self, row: Mapping[str, Any]) -> None:
         """Remember that `row`, which is no entry of a timeline, was used."""
         since = str(row.get("from", self.contract.releases[0]))

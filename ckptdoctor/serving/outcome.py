@@ -55,6 +55,8 @@ def settle(plan: LoadPlan, facts: Facts, captured: Captured, trained: Trained, w
     takes_states = facts.draft.algorithm in ("eagle3", "peagle") or facts.draft.block
     fc = _fc(facts, captured, wires) if takes_states else None
     late = _state_count(captured, wires, fc) if takes_states else ()
+    if wires.map_absent == "refuse" and plan.wiring.get("map") is None:
+        late = (Refusal("start", "no d2t is stored, and this release does not start without one"), *late)
     errors = tuple(sorted((*plan.errors, *captured.refusals, *late), key=lambda e: _STAGES[e.stage]))
     found = [*_parameters(plan), *_wiring(plan, facts, wires, fc), *_dropped(stored, facts)]
     if takes_states:
@@ -141,6 +143,8 @@ def _wiring(plan: LoadPlan, facts: Facts, wires: Wires, fc: str | None) -> list[
             found.append(Reason("broken", "map_absent"))
         elif vocab.verdict != "zeros_first":
             found.append(Reason("broken", "map_ignored"))
+    if not mapped and wires.map_absent == "token_zero":
+        found.append(Reason("broken", "map_token_zero"))
     if mapped and not isinstance(vocab.verdict, Unknown) and vocab.verdict in ("absolute", "offset_twice", "damaged"):
         found.append(Reason("broken", "map_wrong", {"verdict": vocab.verdict.replace("_", " ")}))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,13 +48,18 @@ def load_plan(
         return LoadPlan(
             engine=contract.engine, version=version, model_class=str(entry["name"]),
             errors=refused, outcome="refused" if refused else "served",
-            unproven=(f"what {entry['name']} builds and loads: its parameters are not in the contract", *understood.unproven),
+            unproven=(
+                f"what {entry['name']} builds and loads: its parameters are not in the contract", *understood.unproven,
+            ),
             remarks=understood.remarks, loading_executed=release.executed,
         )  # fmt: skip
     symbols = _symbols(facts, settings, entry, release)
     built = build(entry["parameters"], contract.raw["layers"], release, symbols, settings)
     refusals = _refusals(entry, symbols, settings, release)
-    loaded = load(_seen(facts), built, _behaviour(entry, symbols, release))
+    seen = _seen(facts)
+    loaded = load(seen, built, _behaviour(entry, symbols, release))
+    for name in _decisive(entry["behaviours"], seen, loaded, release):
+        release.entry(entry["behaviours"].get(name))
     # What the parameters rest on; whose tensor is shared afterwards is another question.
     loading_executed = release.executed
     plan = LoadPlan(
@@ -132,7 +137,9 @@ def _symbols(facts: Facts, settings: Settings, entry: Mapping[str, Any], release
     symbols = symbols_of(settings, claims, {"vocab_size": vocab, "num_layers": depth})
     behaviours = entry["behaviours"]
     symbols["K"] = _aux_count(release.value(behaviours.get("aux_count")), settings)
-    reads: Mapping[str, list[str]] = release.value(behaviours.get("reads"), {})
+    reads: Mapping[str, list[str]] = release.peek(behaviours.get("reads"), {})
+    if any(settings.get(place) is not None for places in reads.values() for place in places):
+        release.entry(behaviours.get("reads"))
     for flag in ("fc_norm", "norm_output", "norm_before_fc", "norm_before_residual"):
         symbols[flag] = bool(settings.first(reads.get(flag, []), False))
     symbols["use_aux_hidden_state"] = bool(settings.first(reads.get("use_aux_hidden_state", []), True))
@@ -182,27 +189,43 @@ def _aux_count(variant: str | None, settings: Settings) -> Any:
 
 def _behaviour(entry: Mapping[str, Any], symbols: Mapping[str, Any], release: Release) -> Behaviour:
     rows = entry["behaviours"]
-    unknown_key = release.value(rows["unknown_key"], "drop")
-    skips = list(release.value(rows.get("skips"), {}).items())
-    for flag, text in release.value(rows.get("drops_when_off"), {}).items():
+    unknown_key = release.peek(rows["unknown_key"], "drop")
+    skips = list(release.peek(rows.get("skips"), {}).items())
+    for flag, text in release.peek(rows.get("drops_when_off"), {}).items():
         if not symbols.get(flag):
             skips.append((text, f"{flag} is off"))
     return Behaviour(
         keys=release.value(rows["keys"], "as_is"),
-        aliases=release.value(rows["aliases"], {}),
+        aliases=release.peek(rows["aliases"], {}),
         fuse=entry["fuse"],
         map_keys=release.value(rows["map_keys"], "none"),
         map_to=release.value(rows.get("map_to")),
         unknown_key=unknown_key,
-        unknown_bias=release.value(rows.get("unknown_bias"), unknown_key),
+        unknown_bias=release.peek(rows.get("unknown_bias"), unknown_key),
         skips=skips,
-        unknown_part=release.value(rows.get("unknown_part")),
-        loud=release.value(rows.get("must_be_known"), []),
+        unknown_part=release.peek(rows.get("unknown_part")),
+        loud=release.peek(rows.get("must_be_known"), []),
         layers=_layers_built(release.value(rows.get("keys_beyond_depth")), symbols),
-        wrong_size=release.value(rows.get("wrong_size"), "refuse"),
-        native_names=release.value(rows.get("native_names"), {}),
-        buffers=release.value(rows.get("buffers"), {}),
+        wrong_size=release.peek(rows.get("wrong_size"), "refuse"),
+        native_names=release.peek(rows.get("native_names"), {}),
+        buffers=release.peek(rows.get("buffers"), {}),
     )
+
+
+def _decisive(
+    rows: Mapping[str, Any], tensors: Sequence[TensorInfo], loaded: Loaded, release: Release
+) -> Iterator[str]:
+    """The behaviours that made a difference for these tensors: only on their evidence does a plan rest."""
+    if any(s.resized or s.why == "wrong shape" for s in loaded.stored):
+        yield "wrong_size"
+    if any(s.why == "no such parameter" for s in loaded.stored):
+        yield from ("unknown_key", "unknown_bias", "unknown_part", "must_be_known")
+    for name in ("aliases", "skips", "buffers", "native_names"):
+        texts = [text.strip("^.") for text in release.peek(rows.get(name), {})]
+        if name == "native_names" and texts or any(text in t.name for text in texts for t in tensors):
+            yield name
+    if any(text in t.name for text in release.peek(rows.get("drops_when_off"), {}).values() for t in tensors):
+        yield "drops_when_off"
 
 
 def _layers_built(variant: str | None, symbols: Mapping[str, Any]) -> int | None:

@@ -1,5 +1,6 @@
 """Makes the pages of `docs/` that come from the rules, the other data under `rules/` and the facts."""
 
+from generator.engine_pages import engine_page, engines_index
 from generator.fact_pages import facts_page
 from generator.knowledge_pages import algorithms_page, writers_page
 from generator.rule_pages import SECTIONS, index_page, rule_page
@@ -9,6 +10,8 @@ __all__ = [
     "SECTIONS",
     "Shown",
     "algorithms_page",
+    "engine_page",
+    "engines_index",
     "facts_page",
     "index_page",
     "refreshed",

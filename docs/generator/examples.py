@@ -53,7 +53,13 @@ def _printed(rule: Rule, recipe: Any) -> str:
         folder = Path(temporary, recipe.id)
         build(recipe, folder)
         target = folder / "target"
-        examination = scan(folder, target=target if target.is_dir() else None, select=[rule.id])
+        examination = scan(
+            folder,
+            target=target if target.is_dir() else None,
+            select=[rule.id],
+            engines=recipe.engines,
+            launch=recipe.launch,
+        )
         finding = next((f for f in examination.findings if f.rule == rule.id), None)
         if finding is None:
             # Its tests tell this; a page has to be made all the same.

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from ckptdoctor.facts import FACT_NAMES
 from ckptdoctor.rulebook.functions import FUNCTIONS
+from ckptdoctor.scan import RULE_NAMES
 from ckptdoctor.unknown import Unknown
 from generator.markdown import code, page, prose, table
 
@@ -27,11 +27,11 @@ def facts_page() -> str:
         "The names that the expressions and texts of a rule can use. `draft.fc.in_features` is the fact "
         "`in_features` of the fact `fc` of `draft`. *or unknown* means that a rule which reaches the fact may be "
         "skipped, because something was not given or not readable; *or None* means that there is none. "
-        "A list can be asked with `len`, `any` and so on, or with `for_each`, which calls each item `it`.",
+        "`plan` is there in rules of scope `serving` alone. A list can be asked with `len`, `any` and so on, or with `for_each`, which calls each item `it`.",
         f"Functions: {', '.join(code(name) for name in FUNCTIONS)}.",
     ]
     seen: dict[type, str] = {}
-    for root, kind in FACT_NAMES.items():
+    for root, kind in RULE_NAMES.items():
         parts.append(f"## {root}")
         parts += _section(kind, root, seen)
     return page(*parts)

@@ -11,7 +11,7 @@ from ckptdoctor.rulebook.messages import compile_template
 __all__ = ["readable"]
 
 _OPEN, _CLOSE = "⟨", "⟩"
-_ROOTS = ("draft", "target", "vocab", "files", "tokens", "it")
+_ROOTS = ("draft", "target", "vocab", "files", "tokens", "plan", "it")
 
 _WORDS: Mapping[str, str] = {
     "draft.algorithm_name": "kind of draft",
@@ -46,6 +46,13 @@ _WORDS: Mapping[str, str] = {
     "draft.writer.name": "trainer",
     "it.found_as": "stored name",
     "it.of": "number",
+    "it.stage": "stage",
+    "it.text": "what differs",
+    "plan.better": "releases that do better",
+    "plan.label": "engine and release",
+    "plan.left_at_ones": "norms",
+    "plan.left_random": "parameters",
+    "plan.unplaced": "stored tensors",
     "target.hidden_size": "width of the target",
     "target.num_layers": "number of layers",
     "target.vocab_size": "size of the target's vocabulary",

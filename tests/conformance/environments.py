@@ -32,7 +32,7 @@ KERNEL_BYTES = 4 << 20
 """Compiled files above this size are CUDA kernels; a CPU cannot load them and they fill the disk."""
 
 
-class EnvironmentError_(RuntimeError):  # noqa: N801 - EnvironmentError is taken
+class SetupError(RuntimeError):
     """An environment that cannot be made; the message says what to do."""
 
 
@@ -66,7 +66,7 @@ BASES = {
         ),
         Base(
             "vllm-transformers4",
-            _VLLM + "transformers==4.57.1 compressed-tensors==0.12.2 openai-harmony gguf scipy diskcache cachetools six",
+            _VLLM + "transformers==4.57.1 compressed-tensors==0.12.2 openai-harmony gguf scipy diskcache six",
             "uvloop xgrammar==0.1.25 lm-format-enforcer==0.11.3",
         ),
         Base(
@@ -116,6 +116,9 @@ RELEASES = {
 }
 
 
+_NOT_PASSED_ON = ("PYTHON", "VLLM_", "SGLANG_")
+
+
 @dataclass(frozen=True)
 class Environment:
     """A release that is ready to run."""
@@ -127,7 +130,7 @@ class Environment:
     def variables(self) -> dict[str, str]:
         """The environment variables of a process that imports this release."""
         return {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VLLM_", "SGLANG_"))},
+            **{name: value for name, value in os.environ.items() if not name.startswith(_NOT_PASSED_ON)},
             "PYTHONPATH": str(self.site),
             "HF_HUB_OFFLINE": "1",
             "VLLM_TARGET_DEVICE": "cpu",
@@ -149,7 +152,7 @@ def parse(text: str) -> Release:
     known = RELEASES.get((engine, release))
     if known is None:
         offered = ", ".join(f"{e}=={r}" for e, r in RELEASES)
-        raise EnvironmentError_(f"{text}: not a release that the conformance tests know; known: {offered}")
+        raise SetupError(f"{text}: not a release that the conformance tests know; known: {offered}")
     return known
 
 
@@ -188,7 +191,7 @@ def _make_base(folder: Path, recipe: Base) -> None:
     # First and alone: a later `torch` of some dependency must find it there and not ask for a CUDA build.
     _run(*pip, TORCH, "numpy", "packaging", "--prefer-binary")
     if _output(python, "-c", "import torch; print(torch.version.cuda)") != "None":
-        raise EnvironmentError_(f"{TORCH} came as a CUDA build; let pip find its CPU wheel (PIP_FIND_LINKS) and try again")
+        raise SetupError(f"{TORCH} came as a CUDA build; show pip its CPU wheel (PIP_FIND_LINKS), then try again")
     with tempfile.TemporaryDirectory() as temporary:
         constraints = Path(temporary, "constraints.txt")
         constraints.write_text(TORCH + "\n", encoding="utf-8")
@@ -232,14 +235,14 @@ def _interpreter() -> str:
         return sys.executable
     found = shutil.which("python{}.{}".format(*PYTHON))
     if found is None:
-        raise EnvironmentError_("the conformance tests need a Python {}.{}".format(*PYTHON))
+        raise SetupError("the conformance tests need a Python {}.{}".format(*PYTHON))
     return found
 
 
 def _run(*command: str) -> None:
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
-        raise EnvironmentError_(f"{' '.join(command)} failed:\n{done.stdout[-4000:]}")
+        raise SetupError(f"{' '.join(command)} failed:\n{done.stdout[-4000:]}")
 
 
 def _output(*command: str) -> str:
@@ -250,7 +253,7 @@ def main() -> int:
     for text in sys.argv[1:] or [f"{engine}=={release}" for engine, release in RELEASES]:
         try:
             environment = ensure(parse(text))
-        except EnvironmentError_ as error:
+        except SetupError as error:
             print(error, file=sys.stderr)
             return 2
         print(f"{text}: {environment.python} with {environment.site}", flush=True)

@@ -1,4 +1,4 @@
-"""What the oracles share: inert stand-ins for compiled kernels, marked tensors, and one JSON result per draft.
+"""What the oracles share: marked tensors, and one JSON result per draft from a process of its own.
 
 How it is known which stored tensor landed where: every parameter is first filled with a sentinel, and every floating
 tensor is handed to the engine's loader in its own shape and dtype but filled with one number that no other tensor has
@@ -10,8 +10,6 @@ The pure parts import without torch, so that a test can reach them.
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.machinery
 import json
 import os
 import re
@@ -19,8 +17,8 @@ import signal
 import sys
 import time
 import traceback
-import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,112 +36,6 @@ SHARDS = {
     "kv_proj": ("k_proj", "v_proj"),
 }
 """The stored names behind the rows of a fused parameter, in row order."""
-
-
-# ---- stand-ins for compiled kernels ----------------------------------------------------------------------------------
-
-
-class _Stub:
-    """Any attribute, any call; as a decorator it returns what it decorates."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _Stub(f"{self._name}.{name}")
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and not kwargs and callable(args[0]):
-            return self._decorate(args[0])
-        return self._decorate
-
-    def _decorate(self, *args: Any, **kwargs: Any) -> Any:
-        if len(args) != 1 or kwargs or not callable(args[0]):
-            return _Stub(self._name)
-        if self._name.endswith(".jit") and isinstance(args[0], types.FunctionType):
-            args[0].fn = args[0]  # type: ignore[attr-defined]  # where triton keeps the plain function
-        return args[0]
-
-    def __getitem__(self, key: Any) -> Any:
-        return self
-
-    def __bool__(self) -> bool:
-        return False
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(())
-
-    def __or__(self, other: Any) -> Any:
-        return self
-
-    __ror__ = __or__
-
-    def __mro_entries__(self, bases: Any) -> tuple[type, ...]:
-        return (object,)
-
-
-class _StubType(type):
-    """A class that can be subclassed, called and asked for any attribute."""
-
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _Stub(f"{cls.__name__}.{name}")
-
-    def __iter__(cls) -> Iterator[Any]:
-        return iter(())
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        # `assert isinstance(kernel, JITFunction)`: the stub of @jit returns the function itself.
-        return callable(instance) if cls.__name__ == "JITFunction" else type.__instancecheck__(cls, instance)
-
-
-class _StubModule(types.ModuleType):
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.__path__: list[str] = []
-        self.__file__ = "<stub>"
-        self.__version__ = "0.0.0"
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        full = f"{self.__name__}.{name}"
-        if full in sys.modules:
-            return sys.modules[full]
-        made = _StubType(name, (), {"__init__": _accept_anything}) if name[:1].isupper() else _Stub(full)
-        setattr(self, name, made)
-        return made
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _Stub(self.__name__)(*args, **kwargs)
-
-
-def _accept_anything(self: Any, *args: Any, **kwargs: Any) -> None:
-    return None
-
-
-class _StubFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    def __init__(self, packages: Sequence[str]) -> None:
-        self.packages = tuple(packages)
-
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        if any(fullname == package or fullname.startswith(package + ".") for package in self.packages):
-            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
-        return None
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        return _StubModule(spec.name)
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        return None
-
-
-def stub(*packages: str) -> None:
-    """Makes each package import as an inert stand-in. For compiled kernels only."""
-    sys.meta_path.insert(0, _StubFinder(packages))
 
 
 # ---- marked tensors --------------------------------------------------------------------------------------------------
@@ -196,7 +88,8 @@ class Marks:
         import torch
 
         for key, plain in self._plain.items():
-            if plain.numel() == tensor.numel() and plain.numel() and torch.equal(plain.flatten().to(tensor), tensor.flatten()):
+            same_size = plain.numel() == tensor.numel() > 0
+            if same_size and torch.equal(plain.flatten().to(tensor), tensor.flatten()):
                 return [key]
         return []
 
@@ -313,31 +206,37 @@ Stage = Callable[[str], None]
 """Tells the harness what comes next; an error names the stage it happened in."""
 
 
-def run_all(
-    engine: str, release: str, out: Path, drafts: Sequence[Path], load: Callable[[Path, dict[str, Any], Stage], None]
-) -> int:
-    """Calls `load` in a child process per draft, so that none can hang, crash or colour the others."""
+Load = Callable[[Path, dict[str, Any], Stage], None]
+"""Loads one draft into one engine and fills the result; an exception is the engine's answer."""
+
+
+def run_all(engine: str, release: str, out: Path, drafts: Sequence[Path], load: Load) -> int:
+    """Calls `load` in a child process per draft, so that none can hang, crash or colour the others.
+
+    Returns how many results are no answer of the engine: crashed children, and failures of the harness itself. One
+    that runs out of time is an answer: that engine builds a model of the size of a target.
+    """
     out.mkdir(parents=True, exist_ok=True)
     failed = 0
     for draft in drafts:
         file = out / f"{draft.name}.json"
-        file.unlink(missing_ok=True)
+        _write(file, new_result(engine, release, draft))
         started = time.monotonic()
-        ended = _in_child(lambda draft=draft, file=file: _one(engine, release, draft, file, load))  # type: ignore[misc]
-        result = json.loads(file.read_text(encoding="utf-8")) if file.exists() else new_result(engine, release, draft)
+        ended = _in_child(partial(_one, engine, release, draft, file, load))
+        result = json.loads(file.read_text(encoding="utf-8"))
         if ended is not None:
-            result["error"] = {"stage": (result["error"] or {}).get("stage", "start"), "type": "Ended", "message": ended}
+            result["error"] = {"stage": _stage_of(result), "type": "Ended", "message": ended}
             _write(file, result)
         error = result["error"]
-        failed += ended is not None or (result["error"] or {}).get("stage") in HARNESS_STAGES
-        said = f"{error['stage']}: {error['type']}: {error['message'][:120]!r}" if error else f"{len(result['loaded'])} loaded"
+        failed += error is not None and (error["stage"] in HARNESS_STAGES or (ended or "").startswith("exit"))
+        said = f"{len(result['loaded'])} loaded"
+        if error:
+            said = f"{error['stage']}: {error['type']}: {error['message'][:120]!r}"
         print(f"{engine} {release} {draft.name} {time.monotonic() - started:.1f}s {said}", flush=True)
     return failed
 
 
-def _one(
-    engine: str, release: str, draft: Path, file: Path, load: Callable[[Path, dict[str, Any], Stage], None]
-) -> None:
+def _one(engine: str, release: str, draft: Path, file: Path, load: Load) -> None:
     result = new_result(engine, release, draft)
 
     def stage(name: str) -> None:
@@ -349,12 +248,16 @@ def _one(
         load(draft, result, stage)
         result["error"] = None
     except Exception as error:  # noqa: BLE001 - whatever the engine raises is the answer
-        where = (result["error"] or {}).get("stage", "start")
         message = re.sub(r"0x[0-9a-f]{8,}", "0x…", str(error).replace(str(draft), draft.name))
-        result["error"] = {"stage": where, "type": type(error).__name__, "message": message[:1500]}
+        result["error"] = {"stage": _stage_of(result), "type": type(error).__name__, "message": message[:1500]}
         if os.environ.get("CKPTDOCTOR_CONFORMANCE_TRACEBACK"):
             traceback.print_exc()
     _write(file, result)
+
+
+def _stage_of(result: dict[str, Any]) -> str:
+    error = result["error"]
+    return str(error["stage"]) if error else "start"
 
 
 def _write(file: Path, result: dict[str, Any]) -> None:

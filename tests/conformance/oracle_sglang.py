@@ -18,6 +18,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import kernel_stubs
 import oracle_common as common
 
 KERNELS = ("triton", "sgl_kernel", "torchvision", "flashinfer", "tvm_ffi", "vllm")
@@ -26,7 +27,7 @@ _kept: list[Any] = []
 
 
 def main() -> int:
-    common.stub(*(package for package in KERNELS if importlib.util.find_spec(package) is None))
+    kernel_stubs.stub_absent(*KERNELS)
     warnings.filterwarnings("ignore")
     import torch
 
@@ -42,7 +43,8 @@ def main() -> int:
     with contextlib.suppress(ValueError):
         registry.resolve_model_cls(["NoSuchArchitecture"])  # imports the model files once, before the forks
     drafts = [Path(path).resolve() for path in sys.argv[2:]]
-    return common.run_all("sglang", sglang.__version__, Path(sys.argv[1]), drafts, load)
+    failed = common.run_all("sglang", sglang.__version__, Path(sys.argv[1]), drafts, load)
+    return 1 if failed else 0
 
 
 def load(draft: Path, result: dict[str, Any], stage: common.Stage) -> None:
@@ -83,9 +85,9 @@ def load(draft: Path, result: dict[str, Any], stage: common.Stage) -> None:
     finally:
         common.account(model, marks, result)
         _map(model, marks, result)
-        for name in ("load_lm_head_from_target",):
-            if hasattr(model, name):
-                result["notes"][name] = getattr(model, name)
+        # Where true, the draft gets the target's head after the load; the embedding it nearly always gets.
+        if hasattr(model, "load_lm_head_from_target"):
+            result["notes"]["load_lm_head_from_target"] = model.load_lm_head_from_target
 
 
 def _map(model: Any, marks: common.Marks, result: dict[str, Any]) -> None:
@@ -107,7 +109,7 @@ def _layers() -> None:
 
     The probe asks the hardware and decides nothing about loading.
     """
-    utils = importlib.import_module("sglang.srt.utils")
+    utils: Any = importlib.import_module("sglang.srt.utils")
     probe = getattr(utils, "cpu_has_amx_support", None)
     spec = importlib.util.find_spec("sglang.srt.layers.layernorm")
     if probe is None or spec is None or "from vllm" not in Path(str(spec.origin)).read_text(encoding="utf-8"):
@@ -146,7 +148,7 @@ def _server(draft: Path) -> None:
         names = getattr(batch, "GLOBAL_SERVER_ARGS_KEYS", list(batch.global_server_args_dict))
         batch.global_server_args_dict.update({n: getattr(arguments, n) for n in names if hasattr(arguments, n)})
     _groups()
-    attention = importlib.import_module("sglang.srt.layers.dp_attention")
+    attention: Any = importlib.import_module("sglang.srt.layers.dp_attention")
     for name, value in _ONE_RANK.items():
         if hasattr(attention, name):
             setattr(attention, name, value)

@@ -38,7 +38,8 @@ def main() -> int:
             print(f"not preloaded: {name}: {error}", file=sys.stderr)
     drafts = [Path(path).resolve() for path in sys.argv[2:]]
     release = vllm.__version__.partition("+")[0]
-    return common.run_all("vllm", release, Path(sys.argv[1]), drafts, load)
+    failed = common.run_all("vllm", release, Path(sys.argv[1]), drafts, load)
+    return 1 if failed else 0
 
 
 def load(draft: Path, result: dict[str, Any], stage: common.Stage) -> None:

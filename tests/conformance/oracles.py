@@ -2,14 +2,17 @@
 
     python -m tests.conformance.oracles OUT ENGINE==RELEASE… DRAFT…
 
-writes OUT/<engine>-<release>/<draft>.json for each pair.
+writes OUT/<engine>-<release>/<draft>.json for each pair, and what the engines print to OUT/<engine>-<release>/log.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from tests.conformance import environments
@@ -17,14 +20,29 @@ from tests.conformance import environments
 HERE = Path(__file__).resolve().parent
 
 
-def run(release: environments.Release, out: Path, drafts: Sequence[Path]) -> Path:
-    """Runs one release over drafts and gives the folder of its results."""
-    environment = environments.ensure(release)
+def run(releases: Sequence[environments.Release], out: Path, drafts: Sequence[Path]) -> dict[str, Path | str]:
+    """Runs releases over drafts, as many at once as there are cores.
+
+    Gives per release (`sglang-0.5.4`) the folder of its results, or why there are none.
+    """
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return dict(
+            zip((r.name for r in releases), pool.map(partial(_run, out=out, drafts=drafts), releases), strict=True)
+        )
+
+
+def _run(release: environments.Release, out: Path, drafts: Sequence[Path]) -> Path | str:
     folder = out.resolve() / release.name
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        environment = environments.ensure(release)
+    except environments.SetupError as error:
+        return str(error)
     script = HERE / f"oracle_{release.engine}.py"
     command = [str(environment.python), str(script), str(folder), *(str(draft.resolve()) for draft in drafts)]
-    subprocess.run(command, check=True, env=environment.variables())
-    return folder
+    with (folder / "log").open("w", encoding="utf-8") as log:
+        done = subprocess.run(command, check=False, env=environment.variables(), stdout=log, stderr=subprocess.STDOUT)
+    return folder if done.returncode == 0 else f"exit {done.returncode}, see {folder / 'log'}"
 
 
 def main() -> int:
@@ -32,15 +50,11 @@ def main() -> int:
         print(__doc__, file=sys.stderr)
         return 2
     out, *rest = sys.argv[1:]
-    drafts = [Path(text) for text in rest if "==" not in text]
-    status = 0
-    for text in (text for text in rest if "==" in text):
-        try:
-            run(environments.parse(text), Path(out), drafts)
-        except (environments.EnvironmentError_, subprocess.CalledProcessError) as error:
-            print(f"{text}: {error}", file=sys.stderr)
-            status = 1
-    return status
+    releases = [environments.parse(text) for text in rest if "==" in text]
+    found = run(releases, Path(out), [Path(text) for text in rest if "==" not in text])
+    for name, result in found.items():
+        print(f"{name}: {result}")
+    return 0 if all(isinstance(result, Path) for result in found.values()) else 1
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import struct
 import sys
@@ -10,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import kernel_stubs
 import oracle_common as common
 import pytest
 
@@ -44,27 +46,22 @@ def test_rows_without_names_are_counted() -> None:
 
 def test_a_stub_takes_what_engines_do_with_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    common.stub("no_such_kernels")
+    kernel_stubs.stub_absent("no_such_kernels", "json")
     kernels: Any = importlib.import_module("no_such_kernels.deep.inside")
 
-    @kernels.jit
-    def kernel(x: int) -> int:
+    def function(x: int) -> int:
         return x + 1
 
-    @kernels.autotune(configs=[kernels.Config({})], key=["x"])
-    class Tuned(kernels.Base):  # type: ignore[misc]
-        pass
-
-    assert kernel(1) == 2
-    assert Tuned().__class__ is Tuned
-    assert not kernels.is_available()
+    assert kernels.jit(function) is function
+    assert kernels.jit(num_warps=4)(function) is function
+    assert type("Tuned", (kernels.Base,), {})(1, key=2) is not None
+    assert not kernels.available
+    assert importlib.import_module("json").dumps(1) == "1"
     for name in [name for name in sys.modules if name.startswith("no_such_kernels")]:
         del sys.modules[name]
 
 
 def _results(tmp_path: Path, load: Any) -> tuple[int, dict[str, Any]]:
-    import json
-
     failed = common.run_all("engine", "1.0", tmp_path / "out", [tmp_path / "draft"], load)
     return failed, json.loads((tmp_path / "out" / "draft.json").read_text(encoding="utf-8"))
 
@@ -82,7 +79,7 @@ def test_an_error_of_the_engine_is_an_answer_and_names_its_stage(tmp_path: Path)
 
 
 def test_a_child_that_dies_leaves_the_stage_it_died_in(tmp_path: Path) -> None:
-    def load(draft: Path, result: dict[str, Any], stage: common.Stage) -> None:
+    def load(_draft: Path, _result: dict[str, Any], stage: common.Stage) -> None:
         stage("load")
         os._exit(3)
 
@@ -94,7 +91,7 @@ def test_a_child_that_dies_leaves_the_stage_it_died_in(tmp_path: Path) -> None:
 def test_a_child_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(common, "TIME_LIMIT", 0.2)
 
-    def load(draft: Path, result: dict[str, Any], stage: common.Stage) -> None:
+    def load(_draft: Path, _result: dict[str, Any], stage: common.Stage) -> None:
         stage("construct")
         time.sleep(30)
 

@@ -13,9 +13,8 @@ from types import ModuleType
 import pytest
 from jsonschema import Draft202012Validator
 
-from ckptdoctor.facts import FACT_NAMES
 from ckptdoctor.rulebook import Rule
-from ckptdoctor.scan import rulebook, scan
+from ckptdoctor.scan import RULE_NAMES, rulebook, scan
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -127,7 +126,7 @@ def test_links_inside_the_repository_lead_somewhere(path: Path) -> None:
 
 def test_every_fact_is_listed() -> None:
     text = (DOCS / "facts.md").read_text(encoding="utf-8")
-    assert re.findall(r"^## (\w+)$", text, re.MULTILINE) == list(FACT_NAMES)
+    assert re.findall(r"^## (\w+)$", text, re.MULTILINE) == list(RULE_NAMES)
     for fact in ("draft.fc.in_features", "vocab.proposable", "target.hidden_size", "it.found_as", "draft.aux.ids"):
         assert f"| `{fact}` |" in text
 
@@ -171,8 +170,8 @@ def test_the_page_of_own_rules_shows_the_file_as_it_is() -> None:
 def test_the_page_of_own_rules_names_every_field() -> None:
     schema = json.loads((ROOT / "rules" / "schema" / "rule.schema.json").read_text(encoding="utf-8"))
     text = (DOCS / "own-rules.md").read_text(encoding="utf-8")
-    # `fix` names a treatment, and there are none yet; `scope` has one value; `since` is for ours.
-    wanted = set(schema["$defs"]["rule"]["properties"]) - {"fix", "scope", "since"}
+    # `fix` names a treatment, and there are none yet; `since` is for ours.
+    wanted = set(schema["$defs"]["rule"]["properties"]) - {"fix", "since"}
     assert sorted(field for field in wanted if f"| `{field}` |" not in text) == []
 
 
