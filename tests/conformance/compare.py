@@ -1,0 +1,90 @@
+"""A plan against what the real loader did with the same draft: parameter by parameter, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ckptdoctor.serving.plan import LoadPlan
+
+__all__ = ["Answer", "compare"]
+
+# What the oracles reach; a refusal at the first forward comes after loading and is not seen by them.
+_STAGES = ("config", "class", "construct", "start", "load")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`agree`, `refused` (both refuse), `differ`, or `silent` where the real load says nothing about the draft."""
+
+    word: str
+    differences: tuple[str, ...] = field(default=())
+
+
+def compare(plan: LoadPlan, truth: Mapping[str, Any]) -> Answer:
+    """`truth` is a result of `oracle_common`."""
+    error = truth["error"]
+    if error is not None and (error["type"] == "Ended" or error["stage"] in ("target config", "server", "groups")):
+        return Answer("silent")
+    refusals = [e for e in plan.errors if e.stage in _STAGES]
+    if error is not None:
+        if refusals:
+            return Answer("refused")
+        return Answer("differ", (f"the engine stops ({error['stage']}: {_short(error['message'])})",))
+    if refusals:
+        return Answer("differ", (f"the plan stops ({refusals[0].stage}: {refusals[0].reason}), the engine does not",))
+    if "parameters are not in the contract" in " ".join(plan.unproven):
+        return Answer("silent")
+    found = tuple(_differences(plan, truth))
+    return Answer("differ", found) if found else Answer("agree")
+
+
+def _differences(plan: LoadPlan, truth: Mapping[str, Any]) -> Iterator[str]:
+    planned = {p.name: sorted(p.keys) for p in plan.parameters if p.keys}
+    loaded = {name: sorted(_sources(name, keys)) for name, keys in truth["loaded"].items()}
+    for name in sorted(set(planned) | set(loaded)):
+        if planned.get(name) != loaded.get(name):
+            yield f"{name}: {loaded.get(name)} in the engine, {planned.get(name)} in the plan"
+    yield from _sets("left alone", truth["untouched"], [p.name for p in plan.parameters if not p.keys])
+    partly = [p.name for p in plan.parameters if p.keys and p.parts_missing]
+    yield from _sets("partly filled", truth["partially"], partly)
+    dropped = [
+        s.name
+        for s in plan.stored
+        if s.parameter is None and s.fate != "rejected" and s.name != plan.wiring["map"] and not _is_t2d(s.name)
+    ]
+    yield from _sets("dropped", [n for n in truth["ignored"] if not _is_t2d(n)], dropped)
+    shapes = {p.name: p.shape for p in plan.parameters}
+    for name, shape in truth["parameters"].items():
+        planned_shape = shapes.get(name)
+        if name not in shapes:
+            yield f"{name}: a parameter that the plan does not have"
+        elif planned_shape is not None and not _same(planned_shape, shape):
+            yield f"{name}: {list(shape)} in the engine, {list(planned_shape)} in the plan"
+
+
+def _sources(name: str, keys: Sequence[str]) -> list[str]:
+    """A map keeps its values, so a bias of one zero is found in a map that begins with zero; the map is what counts."""
+    maps = [key for key in keys if key.endswith("d2t")]
+    return maps if maps and name.endswith("draft_id_to_target_id") else list(keys)
+
+
+def _sets(what: str, real: Sequence[str] | Mapping[str, Any], planned: Sequence[str]) -> Iterator[str]:
+    if more := sorted(set(real) - set(planned)):
+        yield f"{what} in the engine alone: {', '.join(more)}"
+    if more := sorted(set(planned) - set(real)):
+        yield f"{what} in the plan alone: {', '.join(more)}"
+
+
+def _same(planned: Sequence[int], real: Sequence[int]) -> bool:
+    """Some CPU kernels keep a matrix transposed."""
+    return sorted(planned) == sorted(real)
+
+
+def _is_t2d(name: str) -> bool:
+    return name == "t2d" or name.endswith(".t2d")
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:160]

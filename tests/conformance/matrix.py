@@ -1,0 +1,150 @@
+"""Plans against the real loaders: engine × release × draft → agree or differ.
+
+    python -m tests.conformance.matrix [ENGINE==RELEASE…] [DRAFT…] [--out FOLDER]
+
+Makes the environments that are missing (see environments.py), runs the loaders on every draft, compares, prints the
+matrix, and exits with 1 when any pair differs. Without releases: all that environments.py knows. Without drafts: those
+of fixtures/trainers, the sick ones that fixtures/recipes build, and ../shared/drafts where that is there.
+`--results FOLDER` compares results that were written before, and runs nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ckptdoctor.checkpoint import open_checkpoint
+from ckptdoctor.errors import CkptdoctorError
+from ckptdoctor.facts import Facts, describe, read_target
+from ckptdoctor.serving import contracts, load_plan
+from tests.conformance import environments, oracles
+from tests.conformance.compare import Answer, compare
+
+ROOT = Path(__file__).parents[2]
+SHARED = ROOT.parent / "shared" / "drafts"
+MARKS = {"agree": ".", "refused": "r", "differ": "X", "silent": "-"}
+
+Matrix = dict[str, dict[str, Answer]]
+"""Release (`sglang-0.5.4`) → name of the draft → answer."""
+
+
+def drafts(built: Path) -> list[Path]:
+    """All drafts at hand: those of trainers, those that recipes build (into `built`), and shared ones."""
+    found = [path for path in sorted((ROOT / "fixtures" / "trainers").iterdir()) if path.is_dir()]
+    found += list(_recipes(built))
+    if SHARED.is_dir():
+        found += [path for path in sorted(SHARED.iterdir()) if (path / "config.json").is_file()]
+    return found
+
+
+def _recipes(built: Path) -> Iterator[Path]:
+    """Drafts of recipes that a loader can open: one safetensors file and a config, and a target beside them."""
+    sys.path.insert(0, str(ROOT / "fixtures"))
+    from builder import build, load_recipes
+
+    for name, recipe in load_recipes().items():
+        if recipe.needs_torch:
+            continue
+        folder = built / f"recipe_{name}"
+        build(recipe, folder)
+        whole = (folder / "config.json").is_file() and (folder / "target" / "config.json").is_file()
+        if whole and [path.name for path in folder.glob("*.safetensors*")] == ["model.safetensors"]:
+            yield folder
+
+
+def answers(folder: Path, release: environments.Release, over: Sequence[Path]) -> dict[str, Answer]:
+    """The answer for each draft whose result lies in `folder`."""
+    found = {}
+    for draft in over:
+        result = folder / f"{draft.name}.json"
+        if result.exists():
+            found[draft.name] = _answer(draft, release, json.loads(result.read_text(encoding="utf-8")))
+    return found
+
+
+def _answer(draft: Path, release: environments.Release, truth: dict[str, object]) -> Answer:
+    try:
+        facts = _facts(draft)
+    except CkptdoctorError:
+        return Answer("silent")
+    if not facts.files.names_sound:  # a damaged file: the plan makes no claim
+        return Answer("silent")
+    return compare(load_plan(facts, contracts()[release.engine], release.release), truth)
+
+
+def _facts(draft: Path) -> Facts:
+    target = draft / "target"
+    return describe(open_checkpoint(str(draft)), read_target(str(target)) if target.is_dir() else None)
+
+
+def show(matrix: Matrix) -> str:
+    """The matrix: a row for each draft, a column for each release, and the differences in words."""
+    releases = list(matrix)
+    names = list(dict.fromkeys(name for found in matrix.values() for name in found))
+    width = max((len(name) for name in names), default=5)
+    lines = [f"{number:>2} {release}" for number, release in enumerate(releases)]
+    lines += ["", ". agree   r both refuse   X differ   - the load says nothing", ""]
+    lines.append(" " * (width + 1) + "".join(f"{number:>3}" for number in range(len(releases))))
+    for name in names:
+        marks = [MARKS[matrix[r][name].word] if name in matrix[r] else " " for r in releases]
+        lines.append(name.ljust(width + 1) + "".join(f"{mark:>3}" for mark in marks))
+    lines.append("")
+    for release in releases:
+        count = {word: sum(a.word == word for a in matrix[release].values()) for word in MARKS}
+        lines.append(
+            f"{release}: {count['agree']} agree, {count['refused']} refused by both, {count['differ']} differ, "
+            f"{count['silent']} say nothing"
+        )
+    for release in releases:
+        for name, answer in matrix[release].items():
+            lines += [f"{release} {name}: {difference}" for difference in answer.differences]
+    return "\n".join(lines)
+
+
+def run(
+    releases: Sequence[environments.Release], over: Sequence[Path], out: Path, ready: bool = False
+) -> tuple[Matrix, list[str]]:
+    """The matrix, and why there is no column for a release; with `ready` the results are taken as they lie in `out`."""
+    matrix: Matrix = {}
+    missing = []
+    places: dict[str, Path | str] = {r.name: out / r.name for r in releases}
+    if not ready:
+        places = oracles.run(releases, out, over)
+    for release in releases:
+        place = places[release.name]
+        if isinstance(place, Path) and place.is_dir():
+            matrix[release.name] = answers(place, release, over)
+        else:
+            missing.append(f"{release.name}: {place if isinstance(place, str) else 'no results'}")
+    return matrix, missing
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="*", help="ENGINE==RELEASE or a folder with a draft")
+    parser.add_argument("--out", type=Path, help="keep the results of the loaders here")
+    parser.add_argument("--results", type=Path, help="compare the results that lie here; run nothing")
+    given = parser.parse_args(arguments)
+    try:
+        chosen = [environments.parse(text) for text in given.what if "==" in text]
+    except environments.SetupError as error:
+        print(error, file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as temporary:
+        over = [Path(text) for text in given.what if "==" not in text] or drafts(Path(temporary, "drafts"))
+        out = given.results or given.out or Path(temporary, "results")
+        matrix, missing = run(chosen or list(environments.RELEASES.values()), over, out, given.results is not None)
+    print(show(matrix))
+    for text in missing:
+        print(text, file=sys.stderr)
+    differs = any(a.word == "differ" for found in matrix.values() for a in found.values())
+    return 1 if differs else 2 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
