@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib import metadata
 
@@ -31,20 +32,44 @@ __all__ = [
 _BLOCK = ("sglang", "vllm")
 """The engines that a scan without a named engine speaks of."""
 
+_LONGEST = 200
+"""Characters of an engine with its release."""
+
+_PACKAGES = {
+    "sglang": "sglang",
+    "vllm": "vllm",
+    "lmdeploy": "lmdeploy",
+    "tensorrt-llm": "tensorrt-llm",
+    "mlx-vlm": "mlx-vlm",
+    "openvino": "openvino-genai",
+}
+"""Engines that are installed as Python packages, and the names of these; `eagle` is a package of something else."""
+
 
 def plan_for(
     path: str, engine: str, *, target: str | None, launch: str | None, trained_with: str | None
 ) -> tuple[LoadPlan, str]:
     """The plan of one release for the draft at `path`, and one line that says what the draft is."""
-    facts, line = _facts(path, target, launch)
     contract, release, remark = chosen_engines([engine])[0]
-    plan = plan_of(facts, contract, release, line, remark, _writer(trained_with))
-    return better_releases(facts, plan, line, _writer(trained_with)), title(facts)
+    writer = _writer(trained_with)
+    facts, line = _facts(path, target, launch)
+    plan = plan_of(facts, contract, release, line, remark, writer)
+    return better_releases(facts, plan, line, writer), title(facts)
 
 
 def chosen_engines(engines: Sequence[str]) -> list[tuple[Contract, str, str | None]]:
-    """Contract, release and remark for each of `sglang`, `vllm==0.33.0`, `installed`. Raises `UsageError`."""
-    return [choose(installed_engine() if engine == "installed" else engine) for engine in engines]
+    """Contract, release and remark for each of `sglang`, `vllm==0.33.0`, `installed`, each release once.
+
+    The local part of a release (`0.33.0+cu128`) says how it was built and not what it is. Raises `UsageError`.
+    """
+    found: dict[tuple[str, str], tuple[Contract, str, str | None]] = {}
+    for engine in engines:
+        if len(engine) > _LONGEST:  # Python itself refuses to read numbers of thousands of digits
+            raise UsageError(f"'{show(engine, 40)}' is no engine or release")
+        wanted = installed_engine() if engine.strip().lower() == "installed" else engine
+        contract, release, remark = choose(wanted.partition("+")[0])
+        found.setdefault((contract.engine, release), (contract, release, remark))
+    return list(found.values())
 
 
 def plan_of(
@@ -96,21 +121,26 @@ def compat_for(
     path: str, engines: Sequence[str], *, target: str | None, launch: str | None, trained_with: str | None
 ) -> tuple[tuple[Range, ...], str]:
     """The answers of all known releases (of the named engines), and one line that says what the draft is."""
-    facts, line = _facts(path, target, launch)
-    for engine in engines:
+    named = list(dict.fromkeys(engine.strip().lower() for engine in engines))
+    for engine in named:
         if engine not in contracts():
             raise UsageError(f"unknown engine '{show(engine)}'; known are {listing(sorted(contracts()), 12)}")
-    return compatibility(facts, engines or None, line, _writer(trained_with)), title(facts)
+    writer = _writer(trained_with)
+    facts, line = _facts(path, target, launch)
+    return compatibility(facts, named or None, line, writer), title(facts)
 
 
 def installed_engine() -> str:
-    """`ENGINE==RELEASE` of the engine in this Python environment. Raises `UsageError` when there is none."""
-    for engine in contracts():
-        try:
-            return f"{engine}=={metadata.version(engine)}"
-        except metadata.PackageNotFoundError:
-            continue
-    raise UsageError(f"none of {listing(sorted(contracts()), 12)} is installed in this environment")
+    """`ENGINE==RELEASE` of the engine in this Python environment. Raises `UsageError` unless there is exactly one."""
+    found: list[str] = []
+    for engine, package in _PACKAGES.items():
+        with suppress(metadata.PackageNotFoundError):
+            found.append(f"{engine}=={metadata.version(package)}")
+    if not found:
+        raise UsageError(f"none of {listing(_PACKAGES, 12)} is installed in this environment")
+    if len(found) > 1:
+        raise UsageError(f"{listing(found, 12)} are installed in this environment; name the one that is meant")
+    return found[0]
 
 
 def _facts(path: str, target: str | None, launch: str | None) -> tuple[Facts, Launch | None]:

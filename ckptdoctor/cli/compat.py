@@ -30,10 +30,11 @@ def compat(
     fmt: str,
     color: str,
 ) -> None:
-    """Say for every known release of every engine how it serves the draft at PATH.
+    """Say how every known release serves a draft.
 
-    Releases with the same answer are folded into ranges. With --engine, exits with 1 when the newest
-    release of a named engine breaks or refuses the draft.
+    All engines are asked about the draft at PATH, or those of --engine. Releases with the same answer are
+    folded into ranges. With --engine, exits with 1 when the newest release of a named engine breaks or
+    refuses the draft.
     """
     from ckptdoctor.planning import compat_for
     from ckptdoctor.report import surface_for

@@ -15,7 +15,10 @@ __all__ = ["engines"]
 @click.command()
 @color_option
 def engines(color: str) -> None:
-    """List the engines with contracts: releases, draft classes, and the share of entries that were executed."""
+    """List the engines that plans can be made for.
+
+    For each: the known releases, the draft classes, and how many entries of its contract were executed.
+    """
     from ckptdoctor.report import surface_for
     from ckptdoctor.report.render import render_lines
     from ckptdoctor.report.segments import BLANK, Line, Segment, line

@@ -32,9 +32,10 @@ def plan(
     fmt: str,
     color: str,
 ) -> None:
-    """Say what an engine release will do with the draft at PATH: every parameter, every stored tensor, the wiring.
+    """Say what an engine release does with a draft.
 
-    Exits with 1 when the outcome is broken or refused.
+    Shows every parameter, every stored tensor and the wiring for the draft at PATH. Exits with 1 when the
+    outcome is broken or refused.
     """
     from ckptdoctor.planning import plan_for
     from ckptdoctor.report import surface_for
@@ -46,5 +47,6 @@ def plan(
     if fmt == "json":
         emit(plans_text([plan_data(result)]))
     else:
-        emit(render_lines(plan_lines(result, title), surface_for(sys.stdout, color)))
+        surface = surface_for(sys.stdout, color)
+        emit(render_lines(plan_lines(result, title, surface.width), surface))
     ctx.exit(1 if result.outcome in _BAD else 0)

@@ -7,6 +7,7 @@ alone; nothing is executed or expanded.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,11 @@ from ckptdoctor.text import show
 __all__ = ["Launch", "parse_launch"]
 
 LINE_LIMIT = 64 * 1024
+# Flags that never take a value, and so leave the word after them alone.
+_BARE = frozenset({
+    "rm", "it", "ti", "d", "privileged", "enforce-eager", "disable-cuda-graph", "enable-two-batch-overlap",
+    "trust-remote-code",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,16 +49,16 @@ class Launch:
 
 
 def parse_launch(text: str) -> Launch:
-    """Read a launch line. Raises `UsageError` when it cannot be split into words."""
+    """Read a launch line. Raises `UsageError` when it cannot be split into words, or its JSON cannot be read."""
     if len(text) > LINE_LIMIT:
         raise UsageError("the launch line is longer than any command")
     try:
-        words = shlex.split(text.replace("\\\n", " "), comments=False)
+        words = shlex.split(text.replace("\r\n", "\n").replace("\\\n", " "), comments=False)
     except ValueError as error:
         raise UsageError(f"the launch line cannot be read: {show(error)}") from None
     options, environment, plain = _options(words)
     engine = _engine(plain, options)
-    speculative = _json(options.get("speculative-config") or options.get("sc"))
+    speculative = _speculative(options)
     if engine == "vllm" or speculative:
         method = speculative.get("method")
         path = speculative.get("model")
@@ -71,7 +77,9 @@ def parse_launch(text: str) -> Launch:
         text=text,
         engine=engine,
         method={"nextn": "eagle"}.get(algorithm.lower(), algorithm.lower()) if algorithm else None,
-        draft_path=options.get("speculative-draft-model-path") or options.get("speculative-draft"),
+        draft_path=options.get("speculative-draft-model-path")
+        or options.get("speculative-draft-model")
+        or options.get("speculative-draft"),
         steps=_whole(options.get("speculative-num-steps")),
         topk=_whole(options.get("speculative-eagle-topk")),
         draft_tokens=_whole(options.get("speculative-num-draft-tokens")),
@@ -82,7 +90,11 @@ def parse_launch(text: str) -> Launch:
 
 
 def _options(words: list[str]) -> tuple[dict[str, str], dict[str, str], list[str]]:
-    """Options without their dashes (a flag alone has the value ""), leading NAME=value words, and the rest."""
+    """Options without their dashes (a flag alone has the value ""), the environment, and the rest.
+
+    The environment are NAME=value words before the engine's own, and those that `-e` or `--env` of a
+    container hold. The last of several equal options counts.
+    """
     options: dict[str, str] = {}
     environment: dict[str, str] = {}
     plain: list[str] = []
@@ -92,25 +104,59 @@ def _options(words: list[str]) -> tuple[dict[str, str], dict[str, str], list[str
         index += 1
         if word.startswith("-") and len(word) > 1:
             name, has_value, value = word.lstrip("-").partition("=")
-            if not has_value and index < len(words) and not words[index].startswith("--"):
+            name = name.replace("_", "-")
+            if not has_value and name not in _BARE and index < len(words) and _is_value(words[index]):
                 value = words[index]
                 index += 1
-            options[name.replace("_", "-")] = value
-        elif "=" in word and word.partition("=")[0].isidentifier() and not plain:
-            environment[word.partition("=")[0]] = word.partition("=")[2]
+            if name in ("e", "env") and "=" in value:
+                environment |= _assignment(value)
+            options[name] = value
+        elif "=" in word and word.partition("=")[0].isidentifier() and not any(map(_program, plain)):
+            environment |= _assignment(word)
         else:
             plain.append(word)
     return options, environment, plain
 
 
+def _is_value(word: str) -> bool:
+    """Whether a word after an option can be its value: another option cannot, a negative number can."""
+    return not word.startswith("-") or word == "-" or re.match(r"-\.?\d", word) is not None
+
+
+def _assignment(word: str) -> dict[str, str]:
+    name, _, value = word.partition("=")
+    return {name: value.rstrip(";")}
+
+
+def _program(word: str) -> str | None:
+    """The engine whose program, module or image a word is: `/usr/bin/vllm`, `vllm.entrypoints.x`, `a/sglang:v1`."""
+    last = word.rstrip("/").rpartition("/")[2]
+    found = re.match(r"(sglang|vllm)(-openai)?(?=$|[.:@])", last)
+    return found[1] if found else None
+
+
 def _engine(plain: list[str], options: Mapping[str, str]) -> str | None:
-    text = " ".join(plain) + " " + options.get("m", "")
-    for engine in ("sglang", "vllm"):
-        if engine in text:
+    """The first program, module or image of an engine; else what the flags are; else a mention of a name."""
+    words = [options.get("m", ""), *plain]
+    for word in words:
+        if (engine := _program(word)) is not None:
             return engine
-    if any(name.startswith("speculative-algo") or name.startswith("speculative-draft") for name in options):
+    if any(name.startswith(("speculative-algo", "speculative-draft")) for name in options):
         return "sglang"
-    return "vllm" if "speculative-config" in options else None
+    if any(name.partition(".")[0] in ("speculative-config", "sc") for name in options):
+        return "vllm"
+    text = " ".join(words)
+    return next((engine for engine in ("sglang", "vllm") if engine in text), None)
+
+
+def _speculative(options: Mapping[str, str]) -> dict[str, Any]:
+    """The object of --speculative-config, and its members given one by one (`--speculative-config.method eagle3`)."""
+    found = _json(options.get("speculative-config") or options.get("sc"))
+    for name, value in options.items():
+        option, _, member = name.partition(".")
+        if option in ("speculative-config", "sc") and member:
+            found[member.replace("-", "_")] = value
+    return found
 
 
 def _json(text: str | None) -> dict[str, Any]:
@@ -120,7 +166,9 @@ def _json(text: str | None) -> dict[str, Any]:
         value = json.loads(text)
     except (ValueError, RecursionError):
         raise UsageError(f"--speculative-config is no JSON: {show(text, 80)}") from None
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        raise UsageError(f"--speculative-config is no JSON object: {show(text, 80)}")
+    return value
 
 
 def _whole(value: object) -> int | None:

@@ -13,7 +13,7 @@ __all__ = ["plan_data", "plans_text"]
 
 
 def plan_data(plan: LoadPlan) -> dict[str, Any]:
-    """One plan. `uninitialised`: used parameters that keep an initial value; `dropped`: stored names that none takes."""
+    """One plan. `uninitialised`: used parameters that keep an initial value; `dropped`: stored names none takes."""
     return {
         "engine": plan.engine,
         "version": plan.version,

@@ -5,42 +5,70 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ckptdoctor.report.segments import BLANK, Line, Segment, line
-from ckptdoctor.report.wording import SERVED
+from ckptdoctor.report.surface import DEFAULT_WIDTH
+from ckptdoctor.report.wording import OUTCOME_STYLE, SERVED
 from ckptdoctor.serving import LoadPlan, Parameter
 from ckptdoctor.serving.compat import Range
 from ckptdoctor.text import listing, plural, show
 
-__all__ = ["OUTCOME_STYLE", "compat_lines", "plan_lines"]
+__all__ = ["compat_lines", "plan_lines"]
 
-OUTCOME_STYLE = {"served": "fix", "degraded": "warning", "broken": "error", "refused": "error"}
 _STORED_SHOWN = 40
+_REASONS_SHOWN = 3
+_ROW = 4
 
 
-def plan_lines(plan: LoadPlan, title: str) -> Iterator[Line]:
-    """One plan: outcome and reasons, parameters, stored tensors that go unused, wiring, what is not proven."""
+def plan_lines(plan: LoadPlan, title: str, width: int = DEFAULT_WIDTH) -> Iterator[Line]:
+    """One plan: outcome and reasons, parameters, stored tensors that go unused, wiring, what is not proven.
+
+    A row of the table that does not fit into `width` columns becomes two lines.
+    """
     said = Segment(SERVED[plan.outcome], OUTCOME_STYLE[plan.outcome])
     yield line(Segment(f"{plan.engine} {plan.version}", "path"), ": ", said, hang=2)
     yield line(title, indent=2, hang=2)
-    for reason in plan.reasons:
+    for reason in plan.reasons[:_REASONS_SHOWN]:
         yield line(Segment("because ", "label"), reason, indent=2, hang=2)
+    if len(plan.reasons) > _REASONS_SHOWN:
+        yield line(_more_reasons(plan), indent=2)
+    yield from _otherwise(plan)
     if plan.parameters:
         yield BLANK
         yield line(Segment(f"parameters of {plan.model_class}", "label"), indent=2)
-        yield from _table(plan.parameters)
+        yield from _table(plan.parameters, width)
     yield from _unused(plan)
     yield from _wiring(plan)
     yield from _remarks(plan)
 
 
-def _table(parameters: Sequence[Parameter]) -> Iterator[Line]:
+def _more_reasons(plan: LoadPlan) -> str:
+    return f"and {plural(len(plan.reasons) - _REASONS_SHOWN, 'more reason')}"
+
+
+def _otherwise(plan: LoadPlan) -> Iterator[Line]:
+    """What would serve the draft better: other releases, and ids that this release would read as trained."""
+    for release in plan.better:
+        yield line(Segment("better: ", "label"), release, indent=2, hang=2)
+    if plan.fitting is not None:
+        yield line(
+            Segment("better: ", "label"),
+            f"with the ids {_numbers(plan.fitting)} this release captures what the draft was trained on",
+            indent=2,
+            hang=2,
+        )
+
+
+def _table(parameters: Sequence[Parameter], width: int) -> Iterator[Line]:
     names = max(len(p.name) for p in parameters)
     shapes = max(len(_shape(p)) for p in parameters)
     for parameter in parameters:
         name = parameter.name.ljust(names + 2)
         text, style = _from(parameter)
-        yield line(
-            name, Segment(_shape(parameter).ljust(shapes + 2), "quiet"), Segment(text, style), indent=4, wrap=False
-        )
+        shape = _shape(parameter).ljust(shapes + 2)
+        if _ROW + len(name) + len(shape) + len(text) <= width:
+            yield line(name, Segment(shape, "quiet"), Segment(text, style), indent=_ROW)
+        else:
+            yield line(name, Segment(shape.rstrip(), "quiet"), indent=_ROW, hang=2)
+            yield line(Segment(text, style), indent=_ROW + 4, hang=2)
 
 
 def _shape(parameter: Parameter) -> str:
@@ -49,7 +77,7 @@ def _shape(parameter: Parameter) -> str:
 
 def _from(parameter: Parameter) -> tuple[str, str]:
     """Where a parameter's values come from, and the style that says how bad it is."""
-    keys = listing([show(k, 60) for k in parameter.keys], 3)
+    keys = listing(parameter.keys, 3)
     unread = "" if parameter.used else ", never read"
     if parameter.state == "shared":
         return (f"the target's (instead of {keys})" if parameter.keys else "the target's"), "quiet"
@@ -63,14 +91,16 @@ def _from(parameter: Parameter) -> tuple[str, str]:
 
 
 def _unused(plan: LoadPlan) -> Iterator[Line]:
-    lost = [s for s in plan.stored if s.fate != "used"]
+    shown = {key for parameter in plan.parameters for key in parameter.keys} | {plan.wiring.get("map")}
+    # t2d counts as used: engines know it and need it for nothing.
+    lost = [s for s in plan.stored if s.fate != "used" or s.name not in shown]
     if not lost:
         return
     yield BLANK
     yield line(Segment("stored tensors that go unused", "label"), indent=2)
     for stored in lost[:_STORED_SHOWN]:
         style = "error" if stored.fate == "rejected" else "warning" if "no such" in stored.why else "quiet"
-        fate = stored.fate.replace("_", " ")
+        fate = "not needed" if stored.fate == "used" else stored.fate.replace("_", " ")
         yield line(
             show(stored.name), "  ", Segment(f"{fate}: {stored.why}" if stored.why else fate, style), indent=4, hang=2
         )
@@ -89,21 +119,22 @@ def _wiring(plan: LoadPlan) -> Iterator[Line]:
     else:
         told = {p: b for p, b in plan.captured.items() if b is not None}
         if told and len(set(told.values())) == 1:
+            boundaries = next(iter(told.values()))
+            style = "error" if plan.trained is not None and boundaries != plan.trained else ""
             yield line(
-                f"target → boundaries {_numbers(next(iter(told.values())))}", Segment(_source(plan), "quiet"), indent=4
+                Segment(f"target → boundaries {_numbers(boundaries)}", style),
+                Segment(_source(plan), "quiet"),
+                indent=4,
+                hang=2,
             )
         else:
             for phase, boundaries in told.items():
                 differs = plan.trained is not None and boundaries != plan.trained
                 text = f"target → boundaries {_numbers(boundaries)} in {phase.replace('_', ' ')}"
-                yield line(Segment(text, "error" if differs else ""), Segment(_source(plan), "quiet"), indent=4)
+                yield line(Segment(text, "error" if differs else ""), Segment(_source(plan), "quiet"), indent=4, hang=2)
     if plan.trained is not None:
-        yield line(
-            f"trained on {_numbers(plan.trained)}",
-            Segment(f" ({wiring.get('trained_because', '')})", "quiet"),
-            indent=7,
-            hang=2,
-        )
+        because = f" ({wiring['trained_because']})" if wiring.get("trained_because") else ""
+        yield line(f"trained on {_numbers(plan.trained)}", Segment(because, "quiet"), indent=7, hang=2)
     if wiring.get("fc"):
         yield line("→ fc ", Segment(str(wiring["fc"]), "error" if wiring["fc"] == "skipped" else ""), indent=4)
     if wiring.get("residual"):
@@ -147,9 +178,9 @@ def compat_lines(ranges: Sequence[Range], title: str) -> Iterator[Line]:
         span = item.span
         said = Segment(SERVED[item.plan.outcome], OUTCOME_STYLE[item.plan.outcome])
         yield line(span.ljust(24), " ", said, indent=4)
-        for reason in item.plan.reasons[:3]:
+        for reason in item.plan.reasons[:_REASONS_SHOWN]:
             yield line(reason, indent=8, hang=2)
-        if len(item.plan.reasons) > 3:
-            yield line(f"and {plural(len(item.plan.reasons) - 3, 'more reason')}", indent=8)
+        if len(item.plan.reasons) > _REASONS_SHOWN:
+            yield line(_more_reasons(item.plan), indent=8)
         if item.plan.outcome == "served" and item.plan.unproven:
             yield line(Segment(f"not proven: {'; '.join(item.plan.unproven)}", "quiet"), indent=8, hang=2)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ckptdoctor.findings import Confidence, Examination, Finding, Report, Severity
-from ckptdoctor.report.plan_text import OUTCOME_STYLE
 from ckptdoctor.report.render import render_lines
 from ckptdoctor.report.segments import BLANK, Line, Segment, line
 from ckptdoctor.report.surface import Surface
-from ckptdoctor.report.wording import PATH_LIMIT, SERVED, counts, failure, place, total, unjudged
+from ckptdoctor.report.wording import OUTCOME_STYLE, PATH_LIMIT, SERVED, counts, failure, place, total, unjudged
 from ckptdoctor.text import listing, plural, show
 
 __all__ = ["render", "report_lines"]

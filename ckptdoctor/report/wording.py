@@ -9,7 +9,18 @@ from dataclasses import dataclass
 from ckptdoctor.findings import Examination, Location, Report, Severity, Skip
 from ckptdoctor.text import plural, show
 
-__all__ = ["PATH_LIMIT", "SERVED", "Unjudged", "counts", "failure", "place", "skipped_rules", "total", "unjudged"]
+__all__ = [
+    "OUTCOME_STYLE",
+    "PATH_LIMIT",
+    "SERVED",
+    "Unjudged",
+    "counts",
+    "failure",
+    "place",
+    "skipped_rules",
+    "total",
+    "unjudged",
+]
 
 PATH_LIMIT = 4096
 """Characters of a path that are shown: a cut path helps nobody."""
@@ -21,6 +32,9 @@ SERVED = {
     "refused": "refused with an error",
 }
 """The outcomes of a plan, in words."""
+
+OUTCOME_STYLE = {"served": "fix", "degraded": "warning", "broken": "error", "refused": "error"}
+"""The style that each outcome is printed in."""
 
 _OPTION = re.compile(r"^(?P<what>.*\S)\s*\((?P<option>--[a-z][a-z-]*)(?: (?P<operand>[A-Z-]+))?\)$", re.DOTALL)
 _OPERANDS = {"--target": "PATH", "--launch": "LINE", "--engine": "NAME"}

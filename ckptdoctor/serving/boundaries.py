@@ -60,8 +60,12 @@ def reach(
             refusals.append(Refusal("first_forward", f"{where} cannot be captured in this target class"))
         elif fate == "refuse_at_start":
             refusals.append(Refusal("start", f"{where} does not exist in this target class"))
+        elif fate == "wraps" and boundary >= -depth:
+            # Counted from the end, as Python does: layer -1 is the last, whose input is boundary n-1.
+            reached.append(depth + boundary)
+            remarks.append(f"{where} wraps to boundary {depth + boundary}")
         elif fate == "wraps":
-            remarks.append(f"{where} wraps to another layer")
+            refusals.append(Refusal("start", f"{where} does not exist in this target class"))
         elif fate == "lowest":
             reached = [low if b == boundary else b for b in wanted if b == boundary or b in reached]
             remarks.append(f"boundary {low} is captured in place of {boundary}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ckptdoctor.checkpoint import JsonDocument
 from ckptdoctor.facts import Facts
@@ -68,8 +70,13 @@ def _plans(facts: Facts, contract: Contract, launch: Launch | None, trained_with
 
 def renamed(plan: LoadPlan, version: str) -> LoadPlan:
     """The same plan for another release with the same entries."""
-    errors = tuple(replace(e, reason=e.reason.replace(plan.version, version)) for e in plan.errors)
+    errors = tuple(replace(e, reason=_named(e.reason, plan.version, version)) for e in plan.errors)
     return replace(plan, version=version, errors=errors)
+
+
+def _named(text: str, version: str, instead: str) -> str:
+    """`text` with another release in place of `version`, which may also be the beginning of one: 0.5.1 of 0.5.10."""
+    return re.sub(rf"(?<![\w.]){re.escape(version)}(?!\.?\w)", lambda _: instead, text)
 
 
 def _fold(contract: Contract, plans: Sequence[LoadPlan]) -> list[Range]:
@@ -86,30 +93,50 @@ def _fold(contract: Contract, plans: Sequence[LoadPlan]) -> list[Range]:
 def _answer(plan: LoadPlan) -> tuple[object, ...]:
     """What makes two releases the same for a person: outcome, reasons, and what is captured.
 
-    A reason that names its release is the same reason in the next one.
+    A reason that names its release is the same reason in the next one. Where the start is refused, nothing is
+    captured, whatever would be.
     """
-    reasons = tuple(reason.replace(plan.version, "") for reason in plan.reasons)
-    return plan.outcome, reasons, tuple(sorted(plan.captured.items(), key=lambda item: item[0])), plan.unproven
+    reasons = tuple(_named(reason, plan.version, "") for reason in plan.reasons)
+    captured = () if plan.outcome == "refused" else tuple(sorted(plan.captured.items(), key=lambda item: item[0]))
+    return plan.outcome, reasons, captured, plan.unproven
 
 
-def fitting_ids(facts: Facts, contract: Contract, version: str, boundaries: Sequence[int]) -> tuple[int, ...] | None:
+def fitting_ids(
+    facts: Facts, contract: Contract, version: str, boundaries: Sequence[int], launch: Launch | None = None
+) -> tuple[int, ...] | None:
     """The ids that make this release capture `boundaries` in every phase, checked by planning them; None if none do.
 
     Candidates are the boundaries themselves and the layers before them.
     """
     for candidate in (tuple(boundaries), tuple(b - 1 for b in boundaries)):
-        plan = load_plan(_with_ids(facts, candidate), contract, version)
+        changed = _with_ids(facts, candidate)
+        if changed is None:
+            return None
+        plan = load_plan(changed, contract, version, launch)
         captured = {p: b for p, b in plan.captured.items() if b is not None}
         if captured and plan.outcome != "refused" and all(b == tuple(boundaries) for b in captured.values()):
             return candidate
     return None
 
 
-def _with_ids(facts: Facts, ids: Sequence[int]) -> Facts:
-    """The same draft with these ids in the places that engines read, nested and outer."""
+def _with_ids(facts: Facts, ids: Sequence[int]) -> Facts | None:
+    """The same draft with these ids in the places that engines read; None for a block drafter that has no place.
+
+    For block drafters that is the place that has the ids now, for all others the nested and the outer one.
+    """
     document = facts.config.document
     value = dict(document.object) if document is not None else {}
-    nested = value.get("eagle_config")
-    value["eagle_config"] = {**(nested if isinstance(nested, dict) else {}), IDS_KEY: list(ids)}
-    value[IDS_KEY] = list(ids)
+    places = [IDS_KEY, f"eagle_config.{IDS_KEY}"]
+    if facts.draft.block:
+        if facts.draft.aux.key is None:
+            return None
+        places = [facts.draft.aux.key]
+    for place in places:
+        value = _put(value, place.split("."), list(ids))
     return replace(facts, config=Config(JsonDocument("config.json", value, True), knowledge()))
+
+
+def _put(value: Any, path: Sequence[str], new: Any) -> dict[str, Any]:
+    """A copy of the object `value` with `new` at `path`."""
+    inner = value if isinstance(value, dict) else {}
+    return {**inner, path[0]: _put(inner.get(path[0]), path[1:], new) if len(path) > 1 else new}

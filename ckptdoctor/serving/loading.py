@@ -60,6 +60,7 @@ class Loaded:
     keys: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     parts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     stored: list[Stored] = field(default_factory=list)
+    landed: dict[tuple[str, str | None], str] = field(default_factory=dict)
     map_key: str | None = None
     refusals: list[Refusal] = field(default_factory=list)
 
@@ -202,9 +203,9 @@ def _into(
         reason = f"{show(tensor.name)} is {list(tensor.shape)}; {found.name} takes {list(expected)}"
         result.refusals.append(Refusal("load", reason))
         return Stored(tensor.name, "rejected", found.name, "wrong shape")
-    result.keys[found.name].append(tensor.name)
-    if part is not None:
-        result.parts[found.name].add(part)
+    _land(tensor.name, found.name, part, result)
+    if part is None:  # stored fused
+        result.parts[found.name].update(found.parts)
     if found.role == "map":
         result.map_key = tensor.name
     if found.role == "mask":
@@ -212,6 +213,19 @@ def _into(
     if not found.used:
         return Stored(tensor.name, "dropped", found.name, "loaded into a parameter that is never read")
     return Stored(tensor.name, "used", found.name, cut, resized=bool(cut))
+
+
+def _land(key: str, parameter: str, part: str | None, result: Loaded) -> None:
+    """Write down where a key landed. One that lands where another did takes its place, and the other is lost."""
+    places = [p for p in result.landed if p[0] == parameter and part in (None, p[1])]
+    for before in [result.landed.pop(place) for place in places]:
+        result.keys[parameter].remove(before)
+        at = next(i for i, s in enumerate(result.stored) if s.name == before)
+        result.stored[at] = Stored(before, "dropped", why=f"{show(key)} takes its place in {parameter}")
+    result.landed[parameter, part] = key
+    result.keys[parameter].append(key)
+    if part is not None:
+        result.parts[parameter].add(part)
 
 
 def _fits(stored: tuple[int, ...], expected: tuple[int, ...] | None, split: int | None, wrong_size: str) -> str | None:

@@ -16,7 +16,7 @@ from ckptdoctor.serving.capture import Captured
 from ckptdoctor.serving.plan import LoadPlan, Refusal, Stored
 from ckptdoctor.serving.training import Trained
 from ckptdoctor.serving.words import Reason, numbers
-from ckptdoctor.text import plural, show
+from ckptdoctor.text import listing, plural, show
 from ckptdoctor.unknown import Unknown
 
 __all__ = ["Wires", "settle"]
@@ -35,7 +35,7 @@ class Wires:
 
     `aux_count` is the number of states that fc is built for, `width` that of one state, `hidden` the
     draft's own width. `algorithm_matches` is False when the launch line asks for a method that passes
-    the final state alone to a draft of captured states.
+    the final state alone to a draft of captured states. `places` is where this release looks for each flag.
     """
 
     fc_runs: str | None
@@ -43,6 +43,7 @@ class Wires:
     tied: bool
     map_absent: str | None
     honoured: Mapping[str, bool]
+    places: Mapping[str, Sequence[str]]
     aux_count: int | None
     width: int | None
     hidden: int | None
@@ -52,6 +53,8 @@ class Wires:
 def settle(plan: LoadPlan, facts: Facts, captured: Captured, trained: Trained, wires: Wires) -> LoadPlan:
     """The finished plan: fates of replaced tensors, wiring, loud errors, outcome and reasons."""
     stored = tuple(_replaced(s, plan) for s in plan.stored)
+    if not wires.algorithm_matches:
+        captured = replace(captured, phases=dict.fromkeys(captured.phases), ids=None, ids_from=None, final=True)
     takes_states = facts.draft.algorithm in ("eagle3", "peagle") or facts.draft.block
     fc = _fc(facts, captured, wires) if takes_states else None
     late = _state_count(captured, wires, fc) if takes_states else ()
@@ -74,8 +77,18 @@ def settle(plan: LoadPlan, facts: Facts, captured: Captured, trained: Trained, w
     return replace(
         plan, stored=stored, captured=captured.phases, trained=trained.boundaries, wiring=wiring, errors=errors,
         outcome=outcome, causes=tuple(found), unproven=tuple(dict.fromkeys(unproven)),
-        remarks=(*plan.remarks, *captured.remarks),
+        remarks=(*plan.remarks, *captured.remarks, *_unread_ids(facts, captured)),
     )  # fmt: skip
+
+
+def _unread_ids(facts: Facts, captured: Captured) -> list[str]:
+    """A remark where the config has ids at a place that this release does not look at."""
+    aux = facts.draft.aux
+    if captured.final or captured.ids is not None or aux.key is None or not isinstance(aux.ids, tuple):
+        return []
+    if not any(b is not None for b in captured.phases.values()):
+        return []
+    return [f"{aux.key} is not read by this release; it captures what it takes by default"]
 
 
 def _replaced(stored: Stored, plan: LoadPlan) -> Stored:
@@ -105,7 +118,7 @@ def _fc(facts: Facts, captured: Captured, wires: Wires) -> str | None:
     """Whether fc is applied: `applied`, `skipped` (and the draft runs on the raw state), or None without fc."""
     if facts.draft.fc is None or isinstance(facts.draft.fc, Unknown):
         return None
-    final = captured.final or not wires.algorithm_matches
+    final = captured.final
     if wires.fc_runs == "width_differs":
         extend = captured.phases.get("extend")
         states = 1 if final else wires.aux_count if extend is None else len(extend)
@@ -119,7 +132,7 @@ def _fc(facts: Facts, captured: Captured, wires: Wires) -> str | None:
 def _state_count(captured: Captured, wires: Wires, fc: str | None) -> tuple[Refusal, ...]:
     """A loud error at the first forward when another number of states arrives than fc takes."""
     extend = captured.phases.get("extend")
-    if extend is None or captured.final or not wires.algorithm_matches or fc == "skipped" or wires.aux_count is None:
+    if extend is None or captured.final or fc == "skipped" or wires.aux_count is None:
         return ()
     if len(extend) == wires.aux_count:
         return ()
@@ -186,11 +199,19 @@ def _flags(facts: Facts, wires: Wires) -> list[Reason]:
     found = []
     if flags.norm_before_residual is True and wires.residual == "before_norm":
         found.append(Reason("degraded", "residual_after_norm"))
+    elif flags.norm_before_residual is True and not wires.honoured.get("norm_before_residual"):
+        if places := wires.places.get("norm_before_residual"):
+            values = {"flag": "norm_before_residual", "places": listing(places, 3)}
+            found.append(Reason("degraded", "flag_elsewhere", values))
     if not flags.norm_before_residual and wires.honoured.get("norm_before_residual"):
         found.append(Reason("degraded", "residual_assumed"))
     for name in ("norm_before_fc", "fc_norm", "norm_output"):
         if getattr(flags, name) is True and not wires.honoured.get(name):
-            found.append(Reason("degraded", name))
+            places = wires.places.get(name)
+            if places:
+                found.append(Reason("degraded", "flag_elsewhere", {"flag": name, "places": listing(places, 3)}))
+            else:
+                found.append(Reason("degraded", name))
     return found
 
 

@@ -19,7 +19,7 @@ from ckptdoctor.serving.outcome import Wires, settle
 from ckptdoctor.serving.plan import LoadPlan, Parameter, Refusal
 from ckptdoctor.serving.settings import Settings, evaluate
 from ckptdoctor.serving.training import trained_boundaries
-from ckptdoctor.serving.understanding import understand
+from ckptdoctor.serving.understanding import damage, is_translated, understand
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Unknown
 
@@ -36,6 +36,10 @@ def load_plan(
     """
     release = Release(contract, version)
     understood = understand(facts, release)
+    if understood.beyond_limits:
+        return LoadPlan(
+            contract.engine, version, None, unproven=("everything: config.json is beyond the limits of this reader",)
+        )
     if understood.refusal is not None or understood.entry is None:
         errors = (understood.refusal or Refusal("class", "no class for this draft"),)
         return LoadPlan(
@@ -69,7 +73,7 @@ def load_plan(
         parameters=_parameters(built, loaded, entry, settings, symbols, release),
         stored=tuple(loaded.stored),
         wiring={"map": loaded.map_key},
-        errors=tuple(_in_order(refusals, loaded.refusals)),
+        errors=tuple(_in_order(refusals, [*damage(facts), *loaded.refusals])),
         remarks=understood.remarks,
         unproven=understood.unproven,
     )
@@ -109,6 +113,7 @@ def _wires(
         residual=residual,
         tied=tied,
         map_absent=release.value(rows.get("map_absent")),
+        places=release.peek(rows.get("reads"), {}),
         honoured={flag: bool(symbols.get(flag)) for flag in flags},
         aux_count=whole("K"),
         width=whole("T"),
@@ -143,6 +148,7 @@ def _symbols(facts: Facts, settings: Settings, entry: Mapping[str, Any], release
     for flag in ("fc_norm", "norm_output", "norm_before_fc", "norm_before_residual"):
         symbols[flag] = bool(settings.first(reads.get(flag, []), False))
     symbols["use_aux_hidden_state"] = bool(settings.first(reads.get("use_aux_hidden_state", []), True))
+    symbols["translated"] = is_translated(facts, release)
     names = [t.name for t in facts.tensors.values()]
     symbols["stored_domino"] = any(n.removeprefix("model.").startswith(("prefix_gru.", "embed_proj.")) for n in names)
     for name, since in entry.get("knows", {}).items():
@@ -174,7 +180,9 @@ def _aux_count(variant: str | None, settings: Settings) -> Any:
         ids = settings.first(["dflash_config.target_layer_ids", "target_layer_ids", "dflash_config.layer_ids"])
         return len(ids) if isinstance(ids, list) else Unknown("target_layer_ids in config.json")
     if variant in _BLOCK_IDS:
-        ids = next((v for p in _BLOCK_IDS[variant] if (v := settings.get(p))), None)
+        # An empty list counts where the key alone is asked for.
+        asked = settings.has if variant.startswith("nested") else settings.get
+        ids = next((settings.get(p) for p in _BLOCK_IDS[variant] if asked(p)), None)
         return len(ids) if isinstance(ids, list) else settings.get("num_hidden_layers")
     if variant.startswith("declared"):
         declared = settings.first(
@@ -184,7 +192,8 @@ def _aux_count(variant: str | None, settings: Settings) -> Any:
             return declared
     places = {"declared, nested or three": [nested], "nested, top or three": [nested, top]}.get(variant, [top, nested])
     ids = next((v for p in places if (v := settings.get(p))), None)
-    return len(ids) if isinstance(ids, list) else 3
+    # Not only lists: an engine takes the length of what stands there.
+    return len(ids) if isinstance(ids, (list, str)) else 3
 
 
 def _behaviour(entry: Mapping[str, Any], symbols: Mapping[str, Any], release: Release) -> Behaviour:
@@ -222,7 +231,7 @@ def _decisive(
         yield from ("unknown_key", "unknown_bias", "unknown_part", "must_be_known")
     for name in ("aliases", "skips", "buffers", "native_names"):
         texts = [text.strip("^.") for text in release.peek(rows.get(name), {})]
-        if name == "native_names" and texts or any(text in t.name for text in texts for t in tensors):
+        if (name == "native_names" and texts) or any(text in t.name for text in texts for t in tensors):
             yield name
     if any(text in t.name for text in release.peek(rows.get("drops_when_off"), {}).values() for t in tensors):
         yield "drops_when_off"

@@ -36,6 +36,8 @@ def trained_boundaries(facts: Facts, trained_with: str | None = None, known: Kno
     """
     known = known or knowledge()
     aux = facts.draft.aux
+    if not (facts.draft.block or facts.draft.algorithm in ("eagle3", "peagle")):
+        return Trained(None, True, because="it takes the target's final state")
     depth = aux.depth
     if isinstance(depth, Unknown):
         return Trained(None, False, because="the target's depth is not known")
@@ -57,6 +59,8 @@ def trained_boundaries(facts: Facts, trained_with: str | None = None, known: Kno
     if trained_with is not None and "aux_ids" in conventions:
         chosen = same if conventions["aux_ids"] == "boundary" else shifted
         return Trained(chosen, True, (chosen,), f"{who} counts so")
+    if min(aux.ids) < 0 and max(aux.ids) >= depth:
+        return Trained(None, False, because="the ids fit neither way of counting")
     if min(aux.ids) < 0:
         return Trained(shifted, True, (shifted,), "an id is negative, which only layer numbers can be")
     default = (2, depth // 2, depth - 3)

@@ -10,10 +10,11 @@ from ckptdoctor.facts import Facts
 from ckptdoctor.serving.contracts import Release
 from ckptdoctor.serving.plan import Refusal
 from ckptdoctor.serving.settings import Settings, evaluate
+from ckptdoctor.serving.words import faults
 from ckptdoctor.text import listing, show
 from ckptdoctor.unknown import Unknown
 
-__all__ = ["Understood", "understand"]
+__all__ = ["Understood", "damage", "is_translated", "understand"]
 
 ANY = "*"
 """The name of a row of `architectures` that takes any class, or none."""
@@ -29,6 +30,7 @@ class Understood:
     refusal: Refusal | None = None
     remarks: tuple[str, ...] = ()
     unproven: tuple[str, ...] = ()
+    beyond_limits: bool = False
 
 
 def understand(facts: Facts, release: Release) -> Understood:
@@ -37,17 +39,31 @@ def understand(facts: Facts, release: Release) -> Understood:
     values = facts.config.document.object if facts.config.document is not None else {}
     target = facts.target.architecture if facts.target is not None else None
     settings = Settings(values, frozenset(facts.tensors), target)
+    broken = {f.kind for f in facts.files.faults if f.file == "config.json"}
+    if broken & set(faults()["beyond_our_limits"]):
+        return Understood(settings, None, None, beyond_limits=True)
+    if broken & set(faults()["config_refused"]):
+        return Understood(settings, None, None, Refusal("config", "config.json begins with a byte order mark"))
     if not facts.config.present:
         return Understood(settings, None, None, Refusal("config", "there is no config.json that can be read"))
     configured = _configured(settings, release)
     if isinstance(configured, Refusal):
         return Understood(settings, None, None, configured)
     settings = configured
-    untyped = None if settings.get("model_type") else release.value(contract.raw.get("model_type"))
+    typed = settings.get("model_type") or is_translated(facts, release)
+    untyped = None if typed else release.value(contract.raw.get("model_type"))
     if untyped == "needed":
         return Understood(settings, None, None, Refusal("config", "config.json has no model_type"))
     guess = ("config.json has no model_type; it is guessed from the path, or the start ends",)
     unproven = guess if untyped == "guessed" else ()
+    if facts.draft.malformed or broken & set(faults()["odd_values"]):
+        unproven = (*unproven, "how this release takes the values in config.json that are of the wrong kind")
+    if settings.get("quantization_config") is not None:
+        unproven = (*unproven, "what becomes of the parameters under quantization_config")
+    types = release.peek(contract.raw.get("model_types"))
+    kind = settings.get("model_type")
+    if types is not None and isinstance(kind, str) and kind not in types and not is_translated(facts, release):
+        unproven = (*unproven, f"whether this release knows the model_type {show(kind)}")
     rows = [r for r in contract.raw["architectures"] if release.holds(r) and _chosen(r, facts, settings)]
     names = _names(settings, facts, release)
     if not names and not any(r["name"] == ANY for r in rows):
@@ -66,18 +82,33 @@ def understand(facts: Facts, release: Release) -> Understood:
     return Understood(settings, name, entry, unproven=unproven)
 
 
+def damage(facts: Facts) -> list[Refusal]:
+    """The loud error of a damaged weight file, which no reader of safetensors opens."""
+    kinds = set(faults()["weights_refused"])
+    found = next((f for f in facts.files.faults if f.kind in kinds and f.file in facts.files.names), None)
+    return [] if found is None else [Refusal("load", f"{show(found.file)} is damaged")]
+
+
 def _names(settings: Settings, facts: Facts, release: Release) -> list[str]:
     """The class names of the config as the engine looks for them; some names mean another class in a draft."""
     listed = settings.get("architectures")
     names = [n for n in listed if isinstance(n, str)] if isinstance(listed, list) else []
+    translated = is_translated(facts, release)
     for row in release.contract.raw.get("renamed_in_drafts", ()):
-        if names[:1] == [row["name"]] and release.holds(row):
-            names[0] = row["to"]
+        by_type = "model_type" in row and not translated and settings.get("model_type") == row["model_type"]
+        if names and (by_type or names[0] == row.get("name")) and release.holds(row):
+            names = [row["to"], *([] if by_type else names[1:])]
+            release.note(row)
             break
-    document = facts.config.document
-    if document is not None and _in_layers(Settings(document.object)) and _reading(release) == "translate":
+    if translated:
         return names  # the translation gives the final name
     return [_named(n, facts.draft.algorithm, settings, release) for n in names]
+
+
+def is_translated(facts: Facts, release: Release) -> bool:
+    """Whether the config that the engine has is a translation of the one in the file."""
+    document = facts.config.document
+    return document is not None and _in_layers(Settings(document.object)) and _reading(release) == "translate"
 
 
 def _reading(release: Release) -> str:
@@ -136,8 +167,20 @@ def _configured(settings: Settings, release: Release) -> Settings | Refusal:
         values |= inner
     if how == "nested_only":
         values = {**inner, **{k: v for k, v in values.items() if k in config.get("outer", ())}}
+    defaults = _by_type(config, values)
+    kinds = config.get("kinds", {}) if defaults else {}
+    wrong = next((k for k, allowed in kinds.items() if settings.type_of(k) not in ("absent", *allowed)), None)
+    if wrong is not None:
+        return Refusal("config", f"{wrong} in config.json is of the wrong kind")
     known = {k: v for k, v in values.items() if k not in config.get("forgets", ())}
-    return replace(settings, values={**config.get("defaults", {}), **known})
+    return replace(settings, values={**config.get("defaults", {}), **defaults, **known})
+
+
+def _by_type(config: Mapping[str, Any], values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The defaults of the config class that a model_type means."""
+    kind = values.get("model_type")
+    found: Mapping[str, Any] = config.get("defaults_by_type", {}).get(kind, {}) if isinstance(kind, str) else {}
+    return found
 
 
 def _named(name: str, algorithm: str, settings: Settings, release: Release) -> str:

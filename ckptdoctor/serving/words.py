@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.text import listing
 
-__all__ = ["Reason", "numbers"]
+__all__ = ["Reason", "faults", "numbers"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,11 @@ def _words() -> Mapping[str, Mapping[str, str]]:
     text = (rules_dir() / "serving" / "words.yaml").read_text(encoding="utf-8")
     words: Mapping[str, Mapping[str, str]] = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader, in C
     return words
+
+
+def faults() -> Mapping[str, Sequence[str]]:
+    """Kinds of faults in files, by what they mean for every engine that is written in Python."""
+    return cast("Mapping[str, Sequence[str]]", _words()["faults"])
 
 
 def numbers(values: Sequence[int]) -> str:

@@ -32,6 +32,8 @@ class FakeScan:
         rules: Sequence[Path],
         select: Sequence[str],
         ignore: Sequence[str],
+        engines: Sequence[str],
+        launch: str | None,
     ) -> Report:
         self.calls.append(
             {
@@ -40,6 +42,8 @@ class FakeScan:
                 "rules": list(rules),
                 "select": list(select),
                 "ignore": list(ignore),
+                "engines": list(engines),
+                "launch": launch,
             }
         )
         if self.error is not None:

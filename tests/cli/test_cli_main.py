@@ -25,7 +25,10 @@ def test_version(capsys: Capture) -> None:
     assert capsys.readouterr().out == f"ckptdoctor {ckptdoctor.__version__}\n"
 
 
-@pytest.mark.parametrize("args", [["--help"], ["scan", "--help"], ["explain", "--help"], ["rules", "--help"]])
+COMMANDS = ("scan", "plan", "compat", "explain", "rules", "engines")
+
+
+@pytest.mark.parametrize("args", [["--help"], *([command, "--help"] for command in COMMANDS)])
 def test_help(capsys: Capture, args: list[str]) -> None:
     assert run(args) == 0
     out, err = capsys.readouterr()

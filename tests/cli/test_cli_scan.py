@@ -27,7 +27,9 @@ def test_defaults(runner: CliRunner, fake_scan: Any, make_report: MakeReport) ->
     assert result.exit_code == 0
     assert result.stdout == "draft: EAGLE-3 draft\n\n  Nothing to report.\n\n  no findings\n"
     assert result.stderr == ""
-    assert fake_scan.calls == [{"paths": ["draft"], "target": None, "rules": [], "select": [], "ignore": []}]
+    assert fake_scan.calls == [
+        {"paths": ["draft"], "target": None, "rules": [], "select": [], "ignore": [], "engines": [], "launch": None}
+    ]
 
 
 def test_all_options(runner: CliRunner, fake_scan: Any, tmp_path: Path) -> None:
@@ -37,7 +39,8 @@ def test_all_options(runner: CliRunner, fake_scan: Any, tmp_path: Path) -> None:
     result = scan(
         runner, "a", "hf://b/c", "--target", "t", "--rules", str(one), "--rules", str(two),
         "--select", "KEY001,GEO, AUX002", "--select", "VOC", "--ignore", "GEO001,", "--fail-on", "note",
-        "--color", "never", "--format", "json",
+        "--color", "never", "--format", "json", "--engine", "sglang==0.5.9, vllm", "--engine", "installed",
+        "--launch", "python -m sglang.launch_server",
     )  # fmt: skip
     assert result.exit_code == 0
     assert fake_scan.calls == [
@@ -47,6 +50,8 @@ def test_all_options(runner: CliRunner, fake_scan: Any, tmp_path: Path) -> None:
             "rules": [one, two],
             "select": ["KEY001", "GEO", "AUX002", "VOC"],
             "ignore": ["GEO001"],
+            "engines": ["sglang==0.5.9", "vllm", "installed"],
+            "launch": "python -m sglang.launch_server",
         }
     ]
 

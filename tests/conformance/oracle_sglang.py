@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import kernel_stubs
+import marked_tensors
 import oracle_common as common
 
 KERNELS = ("triton", "sgl_kernel", "torchvision", "flashinfer", "tvm_ffi", "vllm")
@@ -48,7 +49,6 @@ def main() -> int:
 
 
 def load(draft: Path, result: dict[str, Any], stage: common.Stage) -> None:
-    import torch
     from sglang.srt.configs.load_config import LoadConfig
     from sglang.srt.configs.model_config import ModelConfig
     from sglang.srt.model_loader import loader
@@ -70,12 +70,10 @@ def load(draft: Path, result: dict[str, Any], stage: common.Stage) -> None:
     quantisation = {}
     if "quant_config" in inspect.signature(loader._initialize_model).parameters:
         quantisation["quant_config"] = loader._get_quantization_config(config, load_config)
-    torch.set_default_dtype(torch.bfloat16)
-    model = loader._initialize_model(config, load_config, **quantisation)
-    torch.set_default_dtype(torch.float32)
-    result["parameters"] = {name: list(p.shape) for name, p in model.named_parameters()}
-    common.fill_with_sentinel(model)
-    marks = common.Marks()
+    with marked_tensors.construction():
+        model = loader._initialize_model(config, load_config, **quantisation)
+    marked_tensors.fill_with_sentinel(model, result)
+    marks = marked_tensors.Marks()
     stage("load")
     try:
         model.load_weights(marks(reader._get_all_weights(config, model)))
@@ -83,14 +81,14 @@ def load(draft: Path, result: dict[str, Any], stage: common.Stage) -> None:
         result["notes"]["failed_at"] = marks.current
         raise
     finally:
-        common.account(model, marks, result)
+        marked_tensors.account(model, marks, result)
         _map(model, marks, result)
         # Where true, the draft gets the target's head after the load; the embedding it nearly always gets.
         if hasattr(model, "load_lm_head_from_target"):
             result["notes"]["load_lm_head_from_target"] = model.load_lm_head_from_target
 
 
-def _map(model: Any, marks: common.Marks, result: dict[str, Any]) -> None:
+def _map(model: Any, marks: marked_tensors.Marks, result: dict[str, Any]) -> None:
     """d2t becomes no parameter but the attribute hot_token_id, of absolute target ids."""
     import torch
 

@@ -16,6 +16,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import marked_tensors
 import oracle_common as common
 
 PRELOAD = ("llama_eagle", "llama_eagle3", "qwen3_eagle3", "qwen3_dflash", "qwen3_dspark", "deepseek_eagle3")
@@ -43,7 +44,6 @@ def main() -> int:
 
 
 def load(draft: Path, result: dict[str, Any], stage: common.Stage) -> None:
-    import torch
     from vllm.config import LoadConfig, set_current_vllm_config
     from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
     from vllm.model_executor.model_loader.utils import get_model_architecture, initialize_model
@@ -58,12 +58,10 @@ def load(draft: Path, result: dict[str, Any], stage: common.Stage) -> None:
         cls, _ = get_model_architecture(draft_config)
         result["model_class"] = f"{cls.__module__}.{cls.__name__}"
         stage("construct")
-        torch.set_default_dtype(torch.bfloat16)
-        model = initialize_model(vllm_config=vllm_config, model_config=draft_config)
-        torch.set_default_dtype(torch.float32)
-        result["parameters"] = {name: list(p.shape) for name, p in model.named_parameters()}
-        common.fill_with_sentinel(model)
-        marks = common.Marks()
+        with marked_tensors.construction():
+            model = initialize_model(vllm_config=vllm_config, model_config=draft_config)
+            marked_tensors.fill_with_sentinel(model, result)
+        marks = marked_tensors.Marks()
         stage("load")
         reader = DefaultModelLoader(LoadConfig())
         read = reader.get_all_weights
@@ -74,7 +72,7 @@ def load(draft: Path, result: dict[str, Any], stage: common.Stage) -> None:
             result["notes"]["failed_at"] = marks.current
             raise
         finally:
-            common.account(model, marks, result)
+            marked_tensors.account(model, marks, result)
             _map(model, result)
             # Where these are absent or false, the draft gets the target's embedding or head after the load.
             for name in ("has_own_embed_tokens", "has_own_lm_head"):

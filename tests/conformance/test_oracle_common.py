@@ -11,9 +11,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import kernel_stubs
-import oracle_common as common
 import pytest
+
+from tests.conformance import kernel_stubs, marked_tensors
+from tests.conformance import oracle_common as common
 
 
 def _bfloat16(value: float) -> float:
@@ -23,7 +24,7 @@ def _bfloat16(value: float) -> float:
 
 
 def test_marks_are_distinct_and_exact_in_every_float_a_checkpoint_has() -> None:
-    marks = [common.mark(number) for number in range(2000)]
+    marks = [marked_tensors.mark(number) for number in range(2000)]
     assert len(set(marks)) == 2000
     assert all(_bfloat16(value) == value for value in marks)
     assert all(struct.unpack("e", struct.pack("e", value))[0] == value for value in marks)
@@ -32,16 +33,16 @@ def test_marks_are_distinct_and_exact_in_every_float_a_checkpoint_has() -> None:
 
 def test_there_is_no_mark_for_what_is_no_draft() -> None:
     with pytest.raises(ValueError, match="no draft"):
-        common.mark(5000)
+        marked_tensors.mark(5000)
 
 
 def test_a_missing_part_of_a_fused_parameter_is_named() -> None:
     rows = [False] * 4 + [True] * 2 + [False] * 2
-    assert common.missing_shards("model.layers.0.self_attn.qkv_proj.weight", [4, 2, 2], rows) == ["k_proj"]
+    assert marked_tensors.missing_shards("model.layers.0.self_attn.qkv_proj.weight", [4, 2, 2], rows) == ["k_proj"]
 
 
 def test_rows_without_names_are_counted() -> None:
-    assert common.missing_shards("model.fc.weight", [], [True, False, True, True]) == ["rows 0:1", "rows 2:4"]
+    assert marked_tensors.missing_shards("model.fc.weight", [], [True, False, True, True]) == ["rows 0:1", "rows 2:4"]
 
 
 def test_a_stub_takes_what_engines_do_with_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,7 @@ def test_a_missing_folder_and_one_without_rules_are_errors(tmp_path: Path) -> No
     [
         ({"severity": "fatal"}, "severity must be one of error, warning and note, not fatal"),
         ({"severity": "eror"}, "severity must be one of error, warning and note, not eror; did you mean error?"),
-        ({"scope": "serving"}, "scope must be one of checkpoint, not serving"),
+        ({"scope": "release"}, "scope must be one of checkpoint and serving, not release"),
         ({"mesage": "x"}, "unknown field mesage; did you mean message?"),
         ({"advice": None}, "advice is missing"),
         ({"when": None}, "at least one of when, assert and for_each is needed"),

@@ -189,7 +189,7 @@ def test_every_condition_and_shape_can_be_evaluated(path: Path) -> None:
 
 def _evaluate_all(entry: Mapping[str, Any], layers: Mapping[str, Any], release: Release, settings: Settings) -> None:
     symbols = symbols_of(settings, {"H": 8, "I": 8, "V": 8, "Q": 8, "KV": 8, "hd": 2, "T": 8, "D": 8}, {})
-    symbols |= {"K": 3, "stored_domino": False, "use_aux_hidden_state": True, "depth": 2}
+    symbols |= {"K": 3, "translated": True, "stored_domino": False, "use_aux_hidden_state": True, "depth": 2}
     symbols |= dict.fromkeys(("fc_norm", "norm_output", "norm_before_fc", "norm_before_residual"), True)
     for name, since in entry.get("knows", {}).items():
         symbols[name] = release.has_reached(since)

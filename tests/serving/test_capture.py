@@ -1,0 +1,228 @@
+"""Captured boundaries: the arithmetic of ids, and what every class of every release can reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from story_drafts import TRAINERS, facts_of, plan, trainer
+
+from ckptdoctor.facts import Target
+from ckptdoctor.facts.launch import parse_launch
+from ckptdoctor.serving import contracts
+from ckptdoctor.serving.boundaries import default_boundaries, reach, spread, to_boundaries
+from ckptdoctor.serving.capture import PHASES, capture
+from ckptdoctor.serving.contracts import Release
+from ckptdoctor.serving.settings import Settings
+
+ENGINES = [name for name, contract in contracts().items() if contract.targets]
+VARIANTS = (
+    "plus_one", "plus_one_and_default_too", "plus_one_if_first_is_1", "same_if_max_is_depth_else_plus_one", "same",
+)  # fmt: skip
+
+
+def rows() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for engine in ENGINES:
+        for row in contracts()[engine].targets["targets"]:
+            yield engine, row
+
+
+ROWS = list(rows())
+ROW_IDS = [f"{engine}-{row['id']}" for engine, row in ROWS]
+DOUBTFUL_FATES = {"wraps", "lowest"}
+
+
+def fates(row: Mapping[str, Any]) -> set[str]:
+    return {str(entry["value"]) for side in ("below", "above", "negative") for entry in row.get(side, ())}
+
+
+def qwen3_moe(release: str) -> tuple[Release, Mapping[str, Any]]:
+    contract = contracts()["sglang"]
+    row = next(r for r in contract.targets["targets"] if r["id"] == "qwen3_moe")
+    return Release(contract, release), row
+
+
+@pytest.mark.parametrize(
+    ("variant", "ids", "boundaries"),
+    [
+        ("plus_one", [2, 30, 58], (3, 31, 59)),
+        ("plus_one", [-1, 2, 30], (0, 3, 31)),
+        ("plus_one_and_default_too", [2, 30, 58], (3, 31, 59)),
+        ("plus_one_if_first_is_1", [2, 30, 58], (2, 30, 58)),
+        ("plus_one_if_first_is_1", [1, 29, 57], (2, 30, 58)),
+        ("plus_one_if_first_is_1", [29, 1, 57], (29, 1, 57)),
+        ("plus_one_if_first_is_1", [], ()),
+        ("same_if_max_is_depth_else_plus_one", [2, 30, 61], (2, 30, 61)),
+        ("same_if_max_is_depth_else_plus_one", [2, 30, 60], (3, 31, 61)),
+        ("same", [2, 30, 58], (2, 30, 58)),
+    ],
+)
+def test_ids_become_boundaries(variant: str, ids: list[int], boundaries: tuple[int, ...]) -> None:
+    assert to_boundaries(variant, ids, 61) == boundaries
+
+
+def test_an_unknown_way_of_counting_is_an_error_of_the_contract() -> None:
+    with pytest.raises(ValueError, match="no such way"):
+        to_boundaries("minus_one", [1], 61)
+
+
+def test_every_way_of_counting_in_the_contracts_is_known() -> None:
+    ways = {entry["value"] for _, row in ROWS for entry in row["ids_to_boundaries"]}
+    assert ways - {"ignored"} <= set(VARIANTS)
+
+
+@settings(deadline=None)
+@given(st.sampled_from(VARIANTS), st.lists(st.integers(-3, 70), max_size=6), st.integers(1, 70))
+def test_every_way_of_counting_keeps_the_ids_or_adds_one(variant: str, ids: list[int], depth: int) -> None:
+    assert to_boundaries(variant, ids, depth) in (tuple(ids), tuple(i + 1 for i in ids))
+
+
+@pytest.mark.parametrize(
+    ("layers", "depth", "boundaries"),
+    [
+        (1, 36, (19,)),
+        (2, 36, (2, 34)),
+        (5, 36, (2, 10, 18, 26, 34)),
+        (3, 8, (2, 4, 6)),
+        (0, 36, ()),
+        ("5", 36, ()),
+        (None, 36, ()),
+    ],
+)
+def test_a_block_drafter_without_ids_spreads_its_layers(layers: Any, depth: int, boundaries: tuple[int, ...]) -> None:
+    assert spread(Settings({"num_hidden_layers": layers}), depth) == boundaries
+
+
+@settings(deadline=None, max_examples=500)
+@given(data=st.data(), place=st.integers(0, len(ROWS) - 1), depth=st.integers(8, 70))
+def test_reached_boundaries_are_wanted_ones_in_ascending_order(data: st.DataObject, place: int, depth: int) -> None:
+    engine, row = ROWS[place]
+    contract = contracts()[engine]
+    release = Release(contract, data.draw(st.sampled_from(contract.releases)))
+    wanted = data.draw(st.lists(st.integers(-2, depth + 2), max_size=6))
+    reached, refusals, remarks = reach(release, row, wanted, depth)
+    if row.get("order") != "as_listed":
+        assert list(reached) == sorted(set(reached))
+    if not fates(row) & DOUBTFUL_FATES:
+        assert set(reached) <= set(wanted)
+        # Whatever is not reached is spoken of.
+        assert len(refusals) + len(remarks) == len(set(wanted) - set(reached))
+    assert all(0 <= b <= depth for b in reached)
+    assert {r.stage for r in refusals} <= {"start", "first_forward"}
+
+
+@pytest.mark.parametrize(("engine", "row"), ROWS, ids=ROW_IDS)
+@pytest.mark.parametrize("depth", [12, 36, 61])
+def test_the_default_boundaries_can_be_reached(engine: str, row: Mapping[str, Any], depth: int) -> None:
+    contract = contracts()[engine]
+    for version in contract.releases:
+        release = Release(contract, version)
+        default = default_boundaries(release, row, depth)
+        reached, refusals, remarks = reach(release, row, default, depth)
+        assert (reached, refusals, remarks) == (default, [], [])
+
+
+@pytest.mark.parametrize(
+    ("release", "reached", "fate"),
+    [
+        ("0.5.4", (3, 31), "boundary -1 of 48 is never captured"),
+        ("0.5.9", (3, 31, 47), "boundary -1 of 48 wraps to boundary 47"),
+    ],
+)
+def test_a_boundary_before_the_first_wraps_where_layers_are_flagged(
+    release: str, reached: tuple[int, ...], fate: str
+) -> None:
+    assert reach(*qwen3_moe(release), [-1, 3, 31], 48) == (reached, [], [fate])
+
+
+def test_a_list_index_ends_somewhere() -> None:
+    reached, refusals, _ = reach(*qwen3_moe("0.5.9"), [-49, 3, 49], 48)
+    assert reached == (3,)
+    assert [r.stage for r in refusals] == ["start", "start"]
+
+
+def test_mlx_takes_the_lowest_boundary_for_0() -> None:
+    contract = contracts()["mlx-vlm"]
+    row = contract.targets["targets"][0]
+    reached, refusals, remarks = reach(Release(contract, contract.newest), row, [5, 0, 2], 8)
+    assert (reached, refusals) == ((5, 1, 2), [])
+    assert remarks == ["boundary 1 is captured in place of 0"]
+
+
+@pytest.mark.parametrize("engine", list(contracts()))
+@pytest.mark.parametrize("name", ["mo_eagle3_llama", "spec_eagle3_llama", "mo_dflash_qwen3", "sf_eagle3_llama_sglang"])
+def test_a_plan_has_the_three_phases_or_no_class(engine: str, name: str) -> None:
+    facts = trainer(name)
+    for version in contracts()[engine].releases:
+        found = plan(facts, version, engine=engine)
+        assert tuple(found.captured) in (PHASES, ())
+        assert found.captured or found.model_class is None or any("parameters" in text for text in found.unproven)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_without_a_target_nothing_is_known_and_that_is_said(engine: str) -> None:
+    facts = facts_of(TRAINERS / "mo_eagle3_llama", None)
+    newest = contracts()[engine].newest
+    found = capture(Release(contracts()[engine], newest), Settings({}), facts.target, None, False)
+    assert (dict(found.phases), found.refusals) == (dict.fromkeys(PHASES), ())
+    assert found.unproven == ("the captured layers: the target is not known (--target PATH)",)
+
+
+def of_depth(architecture: str | None, model_type: str = "llama") -> Target:
+    known = trainer("mo_eagle3_llama").target
+    assert known is not None
+    return replace(known, architecture=architecture, model_type=model_type)
+
+
+@pytest.mark.parametrize("architecture", ["GPT2LMHeadModel", None])
+def test_a_target_that_no_contract_has_is_not_guessed(architecture: str | None) -> None:
+    found = capture(Release(contracts()["sglang"], "0.5.9"), Settings({}), of_depth(architecture), None, False)
+    assert dict(found.phases) == dict.fromkeys(PHASES)
+    assert found.unproven[0].endswith("is not in the contract")
+
+
+@pytest.mark.parametrize(
+    ("launch", "refused"),
+    [("sglang serve", False), ("sglang serve --pp-size 1", False), ("sglang serve --pp-size 2", True)],
+)
+def test_sglang_refuses_pipeline_stages(launch: str, refused: bool) -> None:
+    found = plan(trainer("mo_eagle3_llama"), "0.5.23", launch)
+    assert (found.outcome == "refused") is refused
+    assert found.reasons == (("pipeline parallelism and speculation together are refused",) if refused else ())
+
+
+@pytest.mark.parametrize("value", [[], ["1", "3"], [1, None], [True, 3, 4], "1,3,4", 3, None, [1.0, 3.0, 4.0]])
+def test_ids_that_are_no_list_of_whole_numbers_are_not_used(value: Any) -> None:
+    config = Settings({"eagle_config": {"eagle_aux_hidden_state_layer_ids": value}})
+    found = capture(Release(contracts()["sglang"], "0.5.12"), config, of_depth("LlamaForCausalLM"), None, False)
+    assert (found.ids, found.ids_from) == (None, None)
+    assert found.phases["extend"] == (2, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("release", "launch", "place"),
+    [
+        ("0.21.0", "vllm serve x", "eagle_aux_hidden_state_layer_ids"),
+        ("0.22.0", "VLLM_USE_V2_MODEL_RUNNER=0 vllm serve x", "eagle_aux_hidden_state_layer_ids"),
+        ("0.22.0", "VLLM_USE_V2_MODEL_RUNNER=1 vllm serve x", "eagle_aux_hidden_state_layer_ids"),
+    ],
+)
+def test_vllm_takes_the_outer_ids_first(release: str, launch: str, place: str) -> None:
+    key = "eagle_aux_hidden_state_layer_ids"
+    config = Settings({key: [2, 4, 5], "eagle_config": {key: [1, 3, 4]}})
+    line = parse_launch(launch)
+    found = capture(Release(contracts()["vllm"], release), config, of_depth("LlamaForCausalLM"), line, False)
+    assert (found.ids, found.ids_from) == ((2, 4, 5), place)
+
+
+@pytest.mark.parametrize(("runner", "ids"), [("0", (1, 3, 4)), ("1", None)])
+def test_the_second_runner_of_vllm_0_22_does_not_read_the_nested_ids(runner: str, ids: tuple[int, ...] | None) -> None:
+    config = Settings({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 3, 4]}})
+    line = parse_launch(f"VLLM_USE_V2_MODEL_RUNNER={runner} vllm serve x")
+    found = capture(Release(contracts()["vllm"], "0.22.0"), config, of_depth("LlamaForCausalLM"), line, False)
+    assert found.ids == ids
+    assert found.phases["extend"] == (ids or (2, 4, 5))
