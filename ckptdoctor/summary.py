@@ -104,9 +104,7 @@ def target_summary(target: Target | None) -> dict[str, Any] | None:
     }
 
 
-def next_commands(
-    path: str, target: Target | None, judgement: Judgement, shipped: Container[str]
-) -> tuple[str, ...]:
+def next_commands(path: str, target: Target | None, judgement: Judgement, shipped: Container[str]) -> tuple[str, ...]:
     """Commands worth running next: an explanation of the worst finding (of a rule whose id is in `shipped`: others
     need their folder), and the scan with what was missing."""
     commands = [f"ckptdoctor explain {f.rule}" for f in judgement.findings if f.rule in shipped][:1]

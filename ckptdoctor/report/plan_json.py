@@ -7,7 +7,6 @@ from typing import Any
 
 from ckptdoctor.report.json_report import dumps
 from ckptdoctor.serving import LoadPlan
-from ckptdoctor.text import show
 
 __all__ = ["plan_data", "plans_text"]
 
@@ -20,20 +19,20 @@ def plan_data(plan: LoadPlan) -> dict[str, Any]:
         "model_class": plan.model_class,
         "outcome": plan.outcome,
         "reasons": list(plan.reasons),
-        "loaded": {p.name: [show(k) for k in p.keys] for p in plan.parameters if p.keys and not p.shared},
+        "loaded": {p.name: list(p.keys) for p in plan.parameters if p.keys and not p.shared},
         "shared": [p.name for p in plan.parameters if p.shared],
         "uninitialised": list(plan.uninitialised),
-        "dropped": [show(name) for name in plan.dropped],
+        "dropped": list(plan.dropped),
         "parameters": [
             {
                 "name": p.name, "shape": None if p.shape is None else list(p.shape), "state": p.state,
-                "initial": p.initial, "used": p.used, "keys": [show(k) for k in p.keys],
+                "initial": p.initial, "used": p.used, "keys": list(p.keys),
                 "parts_missing": list(p.parts_missing),
             }
             for p in plan.parameters
         ],
         "stored": [
-            {"name": show(s.name), "fate": s.fate, "parameter": s.parameter, "why": s.why} for s in plan.stored
+            {"name": s.name, "fate": s.fate, "parameter": s.parameter, "why": s.why} for s in plan.stored
         ],
         "counts": {
             "parameters": len(plan.parameters),

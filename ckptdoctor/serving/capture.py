@@ -19,7 +19,7 @@ from ckptdoctor.serving.settings import Settings
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Unknown
 
-__all__ = ["Captured", "capture"]
+__all__ = ["Captured", "capture", "final_state"]
 
 PHASES = ("extend", "verify", "verify_graph")
 BLOCK_IDS = "target_layer_ids"
@@ -84,6 +84,11 @@ def capture(
         graph = None
     phases = {"extend": reached, "verify": reached, "verify_graph": graph}
     return Captured(phases, ids, place, False, tuple(refusals), (), tuple(remarks))
+
+
+def final_state(release: Release, launch: Launch | None) -> Captured:
+    """For drafts that take the target's final state: nothing is captured."""
+    return Captured(dict.fromkeys(PHASES), final=True, refusals=tuple(_pipeline(release, launch)))
 
 
 def _row(rows: Sequence[Mapping[str, Any]], architecture: str | None) -> Mapping[str, Any] | None:

@@ -21,6 +21,9 @@ from ckptdoctor.text import listing, show
 
 __all__ = ["Contract", "Entry", "Release", "contracts", "parse_release"]
 
+_LONGEST = 64
+"""Characters of a release number; Python refuses to read numbers of thousands of digits."""
+
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -114,6 +117,8 @@ def parse_release(release: str, scheme: str) -> tuple[Any, ...]:
     """A release as something that can be ordered. Raises `UsageError` for one that cannot."""
     if scheme == "undated":
         return (0,)
+    if len(release) > _LONGEST:
+        raise UsageError(f"'{show(release)}' is no release number")
     if scheme == "build":
         digits = release.lstrip("b")
         if digits.isdecimal():
@@ -190,9 +195,11 @@ def choose(requirement: str) -> tuple[Contract, str, str | None]:
     if contract is None:
         raise UsageError(f"unknown engine '{show(engine)}'; known are {listing(sorted(known), 12)}")
     release = wanted.strip() or contract.newest
-    if release in contract.releases:
-        return contract, release, None
     order = parse_release(release, contract.scheme)
+    known_as = next((r for r in contract.releases if parse_release(r, contract.scheme) == order), None)
+    if known_as is not None:
+        remark = f"the releases of {contract.name} are not told apart" if known_as != release else None
+        return contract, known_as, remark if contract.scheme == "undated" else None
     if order > parse_release(contract.newest, contract.scheme):
         return (
             contract,

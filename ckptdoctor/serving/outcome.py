@@ -200,19 +200,19 @@ def _flags(facts: Facts, wires: Wires) -> list[Reason]:
     if flags.norm_before_residual is True and wires.residual == "before_norm":
         found.append(Reason("degraded", "residual_after_norm"))
     elif flags.norm_before_residual is True and not wires.honoured.get("norm_before_residual"):
-        if places := wires.places.get("norm_before_residual"):
-            values = {"flag": "norm_before_residual", "places": listing(places, 3)}
-            found.append(Reason("degraded", "flag_elsewhere", values))
+        found += _elsewhere("norm_before_residual", wires)
     if not flags.norm_before_residual and wires.honoured.get("norm_before_residual"):
         found.append(Reason("degraded", "residual_assumed"))
     for name in ("norm_before_fc", "fc_norm", "norm_output"):
         if getattr(flags, name) is True and not wires.honoured.get(name):
-            places = wires.places.get(name)
-            if places:
-                found.append(Reason("degraded", "flag_elsewhere", {"flag": name, "places": listing(places, 3)}))
-            else:
-                found.append(Reason("degraded", name))
+            found += _elsewhere(name, wires) or [Reason("degraded", name)]
     return found
+
+
+def _elsewhere(flag: str, wires: Wires) -> list[Reason]:
+    """A flag that this release knows, and looks for at other places than the one where it is set."""
+    places = wires.places.get(flag)
+    return [Reason("degraded", "flag_elsewhere", {"flag": flag, "places": listing(places, 3)})] if places else []
 
 
 def _dropped(stored: Sequence[Stored], facts: Facts) -> list[Reason]:

@@ -11,8 +11,9 @@ from ckptdoctor.facts import Facts
 from ckptdoctor.facts.config import Field
 from ckptdoctor.facts.launch import Launch
 from ckptdoctor.facts.sizes import claims_from
+from ckptdoctor.serving.aux_count import aux_count
 from ckptdoctor.serving.building import Built, build, symbols_of
-from ckptdoctor.serving.capture import capture
+from ckptdoctor.serving.capture import capture, final_state
 from ckptdoctor.serving.contracts import Contract, Release
 from ckptdoctor.serving.loading import Behaviour, Loaded, load
 from ckptdoctor.serving.outcome import Wires, settle
@@ -78,7 +79,11 @@ def load_plan(
         unproven=understood.unproven,
     )
     release.used.clear()
-    captured = capture(release, settings, facts.target, launch, facts.draft.block)
+    captured = (
+        capture(release, settings, facts.target, launch, facts.draft.block)
+        if facts.draft.block or facts.draft.algorithm in ("eagle3", "peagle")
+        else final_state(release, launch)
+    )
     capture_executed = release.executed
     trained = trained_boundaries(facts, trained_with)
     wires = _wires(entry, settings, symbols, release, launch, facts)
@@ -141,7 +146,7 @@ def _symbols(facts: Facts, settings: Settings, entry: Mapping[str, Any], release
     vocab = None if target is None or isinstance(target.vocab_size, Unknown) else target.vocab_size
     symbols = symbols_of(settings, claims, {"vocab_size": vocab, "num_layers": depth})
     behaviours = entry["behaviours"]
-    symbols["K"] = _aux_count(release.value(behaviours.get("aux_count")), settings)
+    symbols["K"] = aux_count(release.value(behaviours.get("aux_count")), settings)
     reads: Mapping[str, list[str]] = release.peek(behaviours.get("reads"), {})
     if any(settings.get(place) is not None for places in reads.values() for place in places):
         release.entry(behaviours.get("reads"))
@@ -156,44 +161,6 @@ def _symbols(facts: Facts, settings: Settings, entry: Mapping[str, Any], release
     for name, expression in entry.get("symbols", {}).items():
         symbols[name] = evaluate(expression, symbols, settings)
     return symbols
-
-
-# Where block drafters' ids are looked for before num_hidden_layers is taken as their number.
-_BLOCK_IDS = {
-    "nested block ids or depth": [
-        "dflash_config.target_layer_ids", "eagle_config.target_layer_ids", "dflash_config.layer_ids",
-        "eagle_config.layer_ids",
-    ],
-    "resolved block ids or depth": [
-        "eagle_aux_hidden_state_layer_ids", "dflash_config.target_layer_ids", "dspark_target_layer_ids",
-        "target_layer_ids", "dflash_config.layer_ids", "eagle_config.layer_ids",
-    ],
-}  # fmt: skip
-
-
-def _aux_count(variant: str | None, settings: Settings) -> Any:
-    """How many captured layers fc is built for: the named variants of `aux_count`."""
-    if variant is None or variant == "three":
-        return 3
-    nested, top = "eagle_config.eagle_aux_hidden_state_layer_ids", "eagle_aux_hidden_state_layer_ids"
-    if variant == "block_ids":
-        ids = settings.first(["dflash_config.target_layer_ids", "target_layer_ids", "dflash_config.layer_ids"])
-        return len(ids) if isinstance(ids, list) else Unknown("target_layer_ids in config.json")
-    if variant in _BLOCK_IDS:
-        # An empty list counts where the key alone is asked for.
-        asked = settings.has if variant.startswith("nested") else settings.get
-        ids = next((settings.get(p) for p in _BLOCK_IDS[variant] if asked(p)), None)
-        return len(ids) if isinstance(ids, list) else settings.get("num_hidden_layers")
-    if variant.startswith("declared"):
-        declared = settings.first(
-            ["num_aux_layers", "num_aux_hidden_states"] if "top" in variant else ["num_aux_hidden_states"]
-        )
-        if type(declared) is int:
-            return declared
-    places = {"declared, nested or three": [nested], "nested, top or three": [nested, top]}.get(variant, [top, nested])
-    ids = next((v for p in places if (v := settings.get(p))), None)
-    # Not only lists: an engine takes the length of what stands there.
-    return len(ids) if isinstance(ids, (list, str)) else 3
 
 
 def _behaviour(entry: Mapping[str, Any], symbols: Mapping[str, Any], release: Release) -> Behaviour:
@@ -260,7 +227,7 @@ def _refusals(
 
 def _in_order(first: Sequence[Refusal], then: Sequence[Refusal]) -> list[Refusal]:
     """Loud errors in the order in which a real start would meet them."""
-    order = {"config": 0, "class": 1, "construct": 2, "load": 3, "first_forward": 4}
+    order = {"config": 0, "class": 1, "construct": 2, "start": 3, "load": 4, "first_forward": 5}
     return sorted([*first, *then], key=lambda r: order[r.stage])
 
 

@@ -32,7 +32,8 @@ def trained_boundaries(facts: Facts, trained_with: str | None = None, known: Kno
     """Read the trained boundaries from ids, target depth and the writer's conventions (rules/writers).
 
     An id equal to the depth proves boundaries, a negative one layer numbers; ids of the default shape
-    prove the way of counting that gives the default; else the writer decides. Without a known writer both readings stay open.
+    prove the way of counting that gives the default; else the writer decides. Without a known writer both
+    readings stay open.
     """
     known = known or knowledge()
     aux = facts.draft.aux
@@ -61,6 +62,8 @@ def trained_boundaries(facts: Facts, trained_with: str | None = None, known: Kno
         return Trained(chosen, True, (chosen,), f"{who} counts so")
     if min(aux.ids) < 0 and max(aux.ids) >= depth:
         return Trained(None, False, because="the ids fit neither way of counting")
+    if min(aux.ids) < -1:
+        return Trained(None, False, because="an id below -1 names no layer")
     if min(aux.ids) < 0:
         return Trained(shifted, True, (shifted,), "an id is negative, which only layer numbers can be")
     default = (2, depth // 2, depth - 3)

@@ -114,8 +114,16 @@ def _renamed(raw: Mapping[str, Any]) -> Iterator[str]:
         yield "Names that mean another class in a draft:"
         yield table(
             ("name in config.json", "is taken for", "from"),
-            [(code(r["name"]), code(r["to"]), str(r["from"])) for r in raw["renamed_in_drafts"]],
+            [(_renamed_from(r), code(r["to"]), _from(r)) for r in raw["renamed_in_drafts"]],
         )
+
+
+def _renamed_from(row: Mapping[str, Any]) -> str:
+    return code(row["name"]) if "name" in row else f"any, with model_type {code(row['model_type'])}"
+
+
+def _from(row: Mapping[str, Any]) -> str:
+    return f"{row.get('from', '')}" + (f", until {row['until']}" if "until" in row else "")
 
 
 def _class(name: str, entry: Mapping[str, Any]) -> Iterator[str]:

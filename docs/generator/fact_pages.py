@@ -27,7 +27,8 @@ def facts_page() -> str:
         "The names that the expressions and texts of a rule can use. `draft.fc.in_features` is the fact "
         "`in_features` of the fact `fc` of `draft`. *or unknown* means that a rule which reaches the fact may be "
         "skipped, because something was not given or not readable; *or None* means that there is none. "
-        "`plan` is there in rules of scope `serving` alone. A list can be asked with `len`, `any` and so on, or with `for_each`, which calls each item `it`.",
+        "`plan` is there in rules of scope `serving` alone. "
+        "A list can be asked with `len`, `any` and so on, or with `for_each`, which calls each item `it`.",
         f"Functions: {', '.join(code(name) for name in FUNCTIONS)}.",
     ]
     seen: dict[type, str] = {}

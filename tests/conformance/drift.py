@@ -51,7 +51,9 @@ def check(engine: str, over: Sequence[Path], out: Path) -> int:
         return 2
     read = contracts()[engine].newest
     newer = Version(release) > Version(read)
-    print(f"{engine}: the contract was read up to {read}; the index has {release}" + ("" if newer else ", nothing newer"))
+    print(
+        f"{engine}: the contract was read up to {read}; the index has {release}" + ("" if newer else ", nothing newer")
+    )
     found, missing = matrix.run([environment_for(engine, release)], over, out)
     if missing:
         print("\n".join(missing), file=sys.stderr)
@@ -61,7 +63,8 @@ def check(engine: str, over: Sequence[Path], out: Path) -> int:
         print(matrix.show(found))
         return 1
     words = [a.word for answers in found.values() for a in answers.values()]
-    print(f"{engine} {release}: the contract holds ({words.count('agree')} agree, {words.count('refused')} refused by both)")
+    counted = f"{words.count('agree')} agree, {words.count('refused')} refused by both"
+    print(f"{engine} {release}: the contract holds ({counted})")
     return 0
 
 

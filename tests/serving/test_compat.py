@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def test_every_release_at_which_a_target_class_comes_or_goes_is_a_border(engine:
 @pytest.mark.parametrize("name", NAMES)
 def test_neighbouring_ranges_differ(drafts: dict[str, Facts], name: str) -> None:
     ranges = compatibility(drafts[name], ["sglang", "vllm"])
-    for older, newer in zip(ranges, ranges[1:], strict=False):
+    for older, newer in pairwise(ranges):
         same = (older.engine, older.plan.outcome, older.plan.reasons, dict(older.plan.captured), older.plan.unproven)
         assert same != (newer.engine, newer.plan.outcome, newer.plan.reasons, dict(newer.plan.captured),
                         newer.plan.unproven)  # fmt: skip

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from story_drafts import TRAINERS, draft, facts_of, plan, target
 
 from ckptdoctor.facts import Facts
@@ -28,7 +28,7 @@ def house(folder: Path, *rules: dict[str, Any]) -> RuleBook:
         "examples": {"bad": ["story"], "good": ["served"]},
     }  # fmt: skip
     named = [{"id": f"HOUSE{i:03}", "name": f"house-rule-{i}", **texts, **rule} for i, rule in enumerate(rules, 1)]
-    (folder / "house.yaml").write_text(yaml.safe_dump(named), encoding="utf-8")
+    (folder / "house.yaml").write_text(json.dumps(named), encoding="utf-8")
     return rulebook((folder,))
 
 
@@ -53,7 +53,7 @@ def story(tmp_path: Path) -> Facts:
 
 
 def test_there_are_rules_of_scope_serving() -> None:
-    assert SERVING >= {"SRV001", "SRV002", "SRV003", "KEY017", "KEY018", "AUX013", "AUX014", "GEO016"}
+    assert {"SRV001", "SRV002", "SRV003", "KEY017", "KEY018", "AUX013", "AUX014", "GEO016"} <= SERVING
 
 
 @pytest.mark.parametrize("name", ["mo_eagle3_llama", "spec_eagle3_llama", "sf_peagle_qwen3"])
