@@ -100,7 +100,7 @@ def better_releases(
     ]
     fitting = None
     if plan.trained is not None and any(c.kind in ("other_layers", "two_readings") for c in plan.causes):
-        fitting = fitting_ids(facts, contracts()[plan.engine], plan.version, plan.trained)
+        fitting = fitting_ids(facts, contracts()[plan.engine], plan.version, plan.trained, launch)
     return replace(plan, better=tuple(better), fitting=fitting)
 
 

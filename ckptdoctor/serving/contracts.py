@@ -108,8 +108,8 @@ class Release:
 
     @property
     def executed(self) -> bool:
-        """Whether every entry used so far was executed."""
-        return all(entry.evidence == "executed" for entry in self.used)
+        """Whether every entry used so far was executed; what rests on no entry is not proven by one."""
+        return bool(self.used) and all(entry.evidence == "executed" for entry in self.used)
 
 
 @lru_cache(maxsize=4096)

@@ -143,7 +143,8 @@ def _state_count(captured: Captured, wires: Wires, fc: str | None) -> tuple[Refu
 def _wiring(plan: LoadPlan, facts: Facts, wires: Wires, fc: str | None) -> list[Reason]:
     found: list[Reason] = []
     vocab = facts.vocab
-    if fc == "skipped" and facts.draft.aux.used:
+    several = isinstance(facts.draft.fc, Unknown) or facts.draft.fc is None or (facts.draft.fc.states or 0) > 1
+    if fc == "skipped" and (facts.draft.aux.used or several):
         found.append(Reason("broken", "fc_skipped"))
     reduced = vocab.reduced is True
     mapped = plan.wiring.get("map") is not None

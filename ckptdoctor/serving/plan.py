@@ -11,6 +11,19 @@ from ckptdoctor.serving.words import Reason
 __all__ = ["LoadPlan", "Parameter", "Refusal", "Stored"]
 
 
+_STAGES = {
+    "config": "while reading the config",
+    "class": "while looking for the class",
+    "construct": "while building the draft",
+    "start": "at the start",
+    "load": "while loading the weights",
+    "first_forward": "at the first forward",
+}
+_LATE = ("start", "first_forward")
+_OF_CAPTURE = ("other_layers", "two_readings", "trained_unknown")
+_OF_LOADING = ("parameters_left", "norms_at_ones", "size_changed")
+
+
 @dataclass(frozen=True)
 class Parameter:
     """One parameter that the engine builds, under the engine's own name.
@@ -62,6 +75,11 @@ class Refusal:
     stage: str
     reason: str
 
+    @property
+    def where(self) -> str:
+        """The stage in words: `at the first forward`."""
+        return _STAGES[self.stage]
+
 
 @dataclass(frozen=True)
 class LoadPlan:
@@ -70,11 +88,11 @@ class LoadPlan:
     `model_class` is the class that is built. `captured` gives the boundaries per phase (`extend`,
     `verify`, `verify_graph`), None where they are not known. `trained` are the boundaries that the
     draft was trained with, as far as known. `wiring` holds what flows otherwise: `fc`, `residual`,
-    `map`, `residual`. `outcome` is `served`, `degraded`, `broken` or `refused`; `causes` say why, `errors`
+    `map`. `outcome` is `served`, `degraded`, `broken` or `refused`; `causes` say why, `errors`
     are the loud ones; `unproven` is what could not be known, `better` where it is otherwise,
     `fitting` the ids that would make this release capture the trained boundaries.
-    `loading_executed` and `capture_executed` say whether the contract entries behind parameters and
-    behind captured boundaries were executed; `trained_certain` whether only one reading of the trained
+    `loading_executed`, `capture_executed` and `wiring_executed` say whether the contract entries behind
+    parameters, captured boundaries and the rest of the wiring were executed; `trained_certain` whether only one reading of the trained
     boundaries is left.
     """
 
@@ -95,6 +113,7 @@ class LoadPlan:
     remarks: tuple[str, ...] = ()
     loading_executed: bool = True
     capture_executed: bool = True
+    wiring_executed: bool = True
     trained_certain: bool = True
 
     @property
@@ -117,7 +136,32 @@ class LoadPlan:
     @property
     def executed(self) -> bool:
         """Whether every contract entry that was used was executed, not only read."""
-        return self.loading_executed and self.capture_executed
+        return self.loading_executed and self.capture_executed and self.wiring_executed
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the release stops with an error."""
+        return bool(self.errors)
+
+    @property
+    def load_errors(self) -> tuple[Refusal, ...]:
+        """Loud errors until the weights are loaded."""
+        return tuple(e for e in self.errors if e.stage not in _LATE)
+
+    @property
+    def late_errors(self) -> tuple[Refusal, ...]:
+        """Loud errors that come from how target and draft are put together: at the start, or at the first forward."""
+        return tuple(e for e in self.errors if e.stage in _LATE)
+
+    @property
+    def capture_causes(self) -> tuple[Reason, ...]:
+        """Causes that rest on which layers of the target are captured."""
+        return tuple(c for c in self.causes if c.kind in _OF_CAPTURE)
+
+    @property
+    def wiring_causes(self) -> tuple[Reason, ...]:
+        """Causes that rest on how fc, norms, head and map are applied."""
+        return tuple(c for c in self.causes if c.kind not in (*_OF_CAPTURE, *_OF_LOADING))
 
     @property
     def left_random(self) -> tuple[str, ...]:

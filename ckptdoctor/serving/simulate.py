@@ -60,6 +60,7 @@ def load_plan(
         )  # fmt: skip
     symbols = _symbols(facts, settings, entry, release)
     built = build(entry["parameters"], contract.raw["layers"], release, symbols, settings)
+    built = _held_before(built, release.peek(entry["behaviours"].get("initial"), {}))
     refusals = _refusals(entry, symbols, settings, release)
     seen = _seen(facts)
     loaded = load(seen, built, _behaviour(entry, symbols, release))
@@ -86,13 +87,21 @@ def load_plan(
     )
     capture_executed = release.executed
     trained = trained_boundaries(facts, trained_with)
+    release.used.clear()
     wires = _wires(entry, settings, symbols, release, launch, facts)
     return replace(
         settle(plan, facts, captured, trained, wires),
         loading_executed=loading_executed,
         capture_executed=capture_executed,
+        wiring_executed=release.executed,
         trained_certain=trained.certain,
     )
+
+
+def _held_before(built: Sequence[Built], otherwise: Mapping[str, str]) -> list[Built]:
+    """The parameters with the initial values that this release gives them otherwise than the table says."""
+    ends = tuple(otherwise.items())
+    return [replace(b, initial=next((v for end, v in ends if b.name.endswith(end)), b.initial)) for b in built]
 
 
 def _wires(

@@ -112,9 +112,9 @@ def test_a_refused_plan_is_judged_by_its_errors_alone(story: Facts, tmp_path: Pa
     refused = plan(facts_of(tmp_path / "draft", of), "0.5.9")
     assert {c.kind for c in refused.causes} >= {"parameters_left", "other_layers"}
     found = judged(story, [refused], rulebook()).findings
-    assert [f.rule for f in found] == ["SRV001"]
+    assert [f.rule for f in found] == ["SRV004"]
     assert found[0].message == (
-        "sglang 0.5.9 stops (start): KimiK25ForConditionalGeneration cannot pass captured states on before SGLang "
+        "sglang 0.5.9 stops at the start: KimiK25ForConditionalGeneration cannot pass captured states on before SGLang "
         "0.5.10."
     )
 
