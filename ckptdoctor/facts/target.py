@@ -26,7 +26,8 @@ class Target:
     `config_path` names the nested object that the sizes came from (`""`: the outermost). Sizes that the
     config does not give are unknown. `has_experts`, `is_quantised` and `is_hybrid` (attention beside
     state-space or linear layers) are what engines look at when they choose how to run it. `root` is the
-    folder, for its tokenizer files; None when a single file was named.
+    folder, for its tokenizer files; None when a single file was named. `dense_layers` is how many layers
+    stand before the first with experts (`first_k_dense_replace`), 0 where the config does not say.
     """
 
     path: str
@@ -41,6 +42,7 @@ class Target:
     has_experts: bool = False
     is_quantised: bool = False
     is_hybrid: bool = False
+    dense_layers: int = 0
 
 
 def read_target(path: str, known: Knowledge | None = None) -> Target:
@@ -74,6 +76,7 @@ def read_target(path: str, known: Knowledge | None = None) -> Target:
         has_experts=any(config.get(key) for key in words["experts"]),
         is_quantised=bool(document.object.get("quantization_config") or config.get("quantization_config")),
         is_hybrid=any(config.get(key) for key in words["hybrid"]),
+        dense_layers=_count(config.get("first_k_dense_replace")),
     )
 
 
@@ -102,6 +105,10 @@ def _size(config: Mapping[str, Any], keys: list[str]) -> Known[int]:
         if type(value) is int and 0 < value < 2**40:
             return value
     return Unknown(f"{keys[0]} in the target's config")
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and 0 < value < 2**31 else 0
 
 
 def _ids(value: Any) -> tuple[int, ...]:

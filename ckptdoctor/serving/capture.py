@@ -15,7 +15,7 @@ from ckptdoctor.facts.launch import Launch
 from ckptdoctor.serving.boundaries import default_boundaries, reach, spread, to_boundaries
 from ckptdoctor.serving.contracts import Release
 from ckptdoctor.serving.plan import Refusal
-from ckptdoctor.serving.settings import Settings
+from ckptdoctor.serving.settings import Settings, evaluate
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Unknown
 
@@ -76,7 +76,11 @@ def capture(
         refusals += _block_range(release, ids, depth)
     reached, late, remarks = reach(release, row, wanted, depth)
     refusals += late
-    remarks += [*_overlap(release, row, launch), *_content(release, row, launch)]
+    if len(set(wanted)) < len(wanted) and release.value(row.get("repeated")) == "refuse_at_first_forward":
+        refusals.append(Refusal("first_forward", f"a boundary is named twice: {list(wanted)}"))
+    reached, late, more = _overlapped(release, row, reached, target, depth, launch)
+    refusals += late
+    remarks += [*more, *_content(release, row, launch)]
     graph: tuple[int, ...] | None = reached
     if release.value(contract.targets.get("graph_boundaries"), "same_as_eager") == "default" and not block:
         graph = default
@@ -161,11 +165,29 @@ def _pipeline(release: Release, launch: Launch | None) -> list[Refusal]:
     return []
 
 
-def _overlap(release: Release, row: Mapping[str, Any], launch: Launch | None) -> list[str]:
-    if launch is None or not launch.two_batch_overlap or not row.get("never_captured"):
-        return []
-    lost = release.value(row["never_captured"])
-    return [f"two-batch overlap: boundaries with {lost} are not captured"] if lost else []
+def _overlapped(
+    release: Release,
+    row: Mapping[str, Any],
+    reached: tuple[int, ...],
+    target: Target,
+    depth: int,
+    launch: Launch | None,
+) -> tuple[tuple[int, ...], list[Refusal], list[str]]:
+    """What two-batch overlap leaves of the boundaries: its forward passes some layers without capturing them."""
+    if launch is None or not launch.two_batch_overlap:
+        return reached, [], []
+    entry = next((r for r in reversed(row.get("never_captured", ())) if release.has_reached(str(r["from"]))), None)
+    if entry is None:
+        return reached, [], []
+    release.note(entry)
+    symbols = {"n": depth, "first_k_dense_replace": target.dense_layers}
+    lost = [b for b in reached if evaluate(str(entry["value"]), {**symbols, "b": b}, Settings({})) is True]
+    if not lost:
+        return reached, [], []
+    if entry.get("then") == "refuse_at_first_forward":
+        return reached, [Refusal("first_forward", f"with two-batch overlap, boundaries {lost} cannot be captured")], []
+    left = tuple(b for b in reached if b not in lost)
+    return left, [], [f"with two-batch overlap, boundaries {lost} are never captured"]
 
 
 def _content(release: Release, row: Mapping[str, Any], launch: Launch | None) -> list[str]:

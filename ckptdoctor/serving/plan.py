@@ -92,8 +92,8 @@ class LoadPlan:
     are the loud ones; `unproven` is what could not be known, `better` where it is otherwise,
     `fitting` the ids that would make this release capture the trained boundaries.
     `loading_executed`, `capture_executed` and `wiring_executed` say whether the contract entries behind
-    parameters, captured boundaries and the rest of the wiring were executed; `trained_certain` whether only one reading of the trained
-    boundaries is left.
+    parameters, captured boundaries and the rest of the wiring were executed; `trained_certain` whether
+    only one reading of the trained boundaries is left.
     """
 
     engine: str

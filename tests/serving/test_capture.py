@@ -226,3 +226,33 @@ def test_the_second_runner_of_vllm_0_22_does_not_read_the_nested_ids(runner: str
     found = capture(Release(contracts()["vllm"], "0.22.0"), config, of_depth("LlamaForCausalLM"), line, False)
     assert found.ids == ids
     assert found.phases["extend"] == (ids or (2, 4, 5))
+
+
+@pytest.mark.parametrize(
+    ("release", "dense", "captured", "stops"),
+    [
+        ("0.5.9", 0, (2, 30, 58), False),
+        ("0.5.9", 3, (2,), True),  # two states are lost, and fc takes three
+        ("0.5.17", 3, (2, 30, 58), True),
+    ],
+)
+def test_two_batch_overlap_passes_layers_with_experts(
+    release: str, dense: int, captured: tuple[int, ...], stops: bool
+) -> None:
+    target = replace(of_depth("DeepseekV3ForCausalLM"), num_layers=61, dense_layers=dense)
+    line = parse_launch("python -m sglang.launch_server --enable-two-batch-overlap")
+    found = capture(Release(contracts()["sglang"], release), Settings({}), target, line, False)
+    assert found.phases["extend"] == captured
+    lost = bool(found.refusals) or any("two-batch" in remark for remark in found.remarks)
+    assert lost is stops
+
+
+def test_a_boundary_named_twice_stops_where_states_are_counted() -> None:
+    ids = Settings({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [2, 30, 30]}})
+    target = replace(of_depth("DeepseekV3ForCausalLM"), num_layers=61)
+    before = capture(Release(contracts()["sglang"], "0.5.14"), ids, target, None, False)
+    after = capture(Release(contracts()["sglang"], "0.5.17"), ids, target, None, False)
+    assert before.refusals == ()
+    assert [(e.stage, e.reason) for e in after.refusals] == [
+        ("first_forward", "a boundary is named twice: [2, 30, 30]")
+    ]
