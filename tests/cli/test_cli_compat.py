@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drafts import HOSTILE_NAMES, NAMES, PLAN, SAFE_NAMES, copy, draft, plain_model, target, unsafe
+from drafts import HAS_TORCH, HOSTILE_NAMES, NAMES, PLAN, SAFE_NAMES, copy, draft, plain_model, target, unsafe
 
 from ckptdoctor.cli.main import run
 from ckptdoctor.serving import contracts
@@ -80,7 +80,9 @@ def test_the_ranges_of_two_engines(capsys: Capture) -> None:
         (LLAMA, ("sglang",), 0),
         (LLAMA, ("sglang", "vllm"), 0),
         (LLAMA, ("lmdeploy",), 1),
-        ("eagle_ref_eagle1_nobias", ("sglang",), 1),
+        pytest.param(
+            "eagle_ref_eagle1_nobias", ("sglang",), 1, marks=pytest.mark.skipif(not HAS_TORCH, reason="needs torch")
+        ),
     ],
 )
 def test_the_newest_release_of_a_named_engine_decides(

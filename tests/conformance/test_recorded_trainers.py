@@ -41,6 +41,8 @@ PAIRS = [
 
 @pytest.mark.parametrize(("release", "truth"), PAIRS)
 def test_the_plan_is_what_the_loader_did(release: str, truth: dict[str, Any]) -> None:
+    if not (TRAINERS / truth["draft"] / "model.safetensors").exists():
+        pytest.importorskip("torch", reason="reading pickles needs the torch extra")
     engine, _, version = release.partition("-")
     plan = load_plan(facts_of(truth["draft"]), contracts()[engine], version)
     assert compare(plan, truth).differences == ()
