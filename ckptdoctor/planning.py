@@ -29,21 +29,8 @@ __all__ = [
     "serving_block",
 ]
 
-_BLOCK = ("sglang", "vllm")
-"""The engines that a scan without a named engine speaks of."""
-
 _LONGEST = 200
 """Characters of an engine with its release."""
-
-_PACKAGES = {
-    "sglang": "sglang",
-    "vllm": "vllm",
-    "lmdeploy": "lmdeploy",
-    "tensorrt-llm": "tensorrt-llm",
-    "mlx-vlm": "mlx-vlm",
-    "openvino": "openvino-genai",
-}
-"""Engines that are installed as Python packages, and the names of these; `eagle` is a package of something else."""
 
 
 def plan_for(
@@ -108,12 +95,12 @@ _SAID = {"served": "serves it as trained", "degraded": "serves it with less"}
 
 
 def serving_block(facts: Facts, launch: Launch | None = None) -> tuple[ServingRange, ...]:
-    """How SGLang and vLLM serve the draft, release by release: the short form of `compat`."""
+    """How the engines that a scan speaks of serve the draft, release by release: the short form of `compat`."""
     if facts.draft.algorithm in ("plain", "unknown") or not facts.files.names_sound:
         return ()
     return tuple(
         ServingRange(r.engine, r.name, r.first, r.last, r.is_newest, r.plan.outcome, next(iter(r.plan.reasons), ""))
-        for r in compatibility(facts, _BLOCK, launch)
+        for r in compatibility(facts, [name for name, c in contracts().items() if c.raw.get("in_scans")], launch)
     )
 
 
@@ -133,11 +120,12 @@ def compat_for(
 def installed_engine() -> str:
     """`ENGINE==RELEASE` of the engine in this Python environment. Raises `UsageError` unless there is exactly one."""
     found: list[str] = []
-    for engine, package in _PACKAGES.items():
+    packages = {name: c.raw["package"] for name, c in contracts().items() if "package" in c.raw}
+    for engine, package in packages.items():
         with suppress(metadata.PackageNotFoundError):
             found.append(f"{engine}=={metadata.version(package)}")
     if not found:
-        raise UsageError(f"none of {listing(_PACKAGES, 12)} is installed in this environment")
+        raise UsageError(f"none of {listing(packages, 12)} is installed in this environment")
     if len(found) > 1:
         raise UsageError(f"{listing(found, 12)} are installed in this environment; name the one that is meant")
     return found[0]

@@ -16,6 +16,7 @@ from ckptdoctor.unknown import Unknown
 
 __all__ = ["Understood", "damage", "is_translated", "understand"]
 
+_TRANSLATED = ("translate", "flatten")
 ANY = "*"
 """The name of a row of `architectures` that takes any class, or none."""
 
@@ -79,7 +80,15 @@ def understand(facts: Facts, release: Release) -> Understood:
     if opened is not None and beside == opened[0]:
         remark = f"{contract.name} opens {show(beside)}, whose names differ from those of this plan"
         return Understood(settings, name, entry, remarks=(remark,))
-    return Understood(settings, name, entry, unproven=unproven)
+    return Understood(settings, name, entry, remarks=_translation(facts, name, release), unproven=unproven)
+
+
+def _translation(facts: Facts, name: str | None, release: Release) -> tuple[str, ...]:
+    """A remark where the config is in the speculators format and this release makes another one of it."""
+    document = facts.config.document
+    if document is None or not _in_layers(Settings(document.object)) or _reading(release) not in _TRANSLATED:
+        return ()
+    return (f"config.json is in the speculators format, which this release translates; its class is {show(name)}",)
 
 
 def damage(facts: Facts) -> list[Refusal]:

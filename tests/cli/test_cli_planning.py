@@ -176,7 +176,7 @@ def test_nothing_is_installed(capsys: Capture, command: str) -> None:
     assert run([command, draft(LLAMA), "--engine", "installed"]) == 2
     assert capsys.readouterr() == (
         "",
-        "ckptdoctor: none of sglang, vllm, lmdeploy, tensorrt-llm, mlx-vlm and openvino is installed in this "
+        "ckptdoctor: none of lmdeploy, mlx-vlm, openvino, sglang, tensorrt-llm and vllm is installed in this "
         "environment\n",
     )
 
