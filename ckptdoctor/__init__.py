@@ -28,8 +28,8 @@ __all__ = [
 
 if TYPE_CHECKING:
     from ckptdoctor.errors import CannotExamineError, CkptdoctorError, UsageError
+    from ckptdoctor.examining import scan
     from ckptdoctor.findings import Confidence, Examination, Finding, Severity
-    from ckptdoctor.scan import scan
 
 _HOMES = {
     "CannotExamineError": "ckptdoctor.errors",
@@ -39,7 +39,7 @@ _HOMES = {
     "Examination": "ckptdoctor.findings",
     "Finding": "ckptdoctor.findings",
     "Severity": "ckptdoctor.findings",
-    "scan": "ckptdoctor.scan",
+    "scan": "ckptdoctor.examining",
 }
 
 

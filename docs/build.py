@@ -21,7 +21,7 @@ from generator import (  # noqa: E402
     writers_page,
 )
 
-from ckptdoctor.scan import rulebook  # noqa: E402
+from ckptdoctor.examining import rulebook  # noqa: E402
 from ckptdoctor.serving.contracts import contracts  # noqa: E402
 
 WRITTEN = ("json.md", "own-rules.md", "serving.md")

@@ -27,9 +27,9 @@ def explain(rule: str, rule_dirs: tuple[Path, ...], color: str) -> None:
 
     RULE is an id or a name. The page says what is checked, what a person would see, and what to do.
     """
+    from ckptdoctor.examining import rulebook
     from ckptdoctor.report import surface_for
     from ckptdoctor.report.render import render_lines
-    from ckptdoctor.scan import rulebook
 
     emit(render_lines(page(rulebook(rule_dirs).get(rule)), surface_for(sys.stdout, color)))
 

@@ -25,10 +25,10 @@ __all__ = ["rules"]
 @color_option
 def rules(fmt: str, rule_dirs: tuple[Path, ...], color: str) -> None:
     """List the rules: id, severity and name."""
+    from ckptdoctor.examining import rulebook
     from ckptdoctor.report import surface_for
     from ckptdoctor.report.json_report import SCHEMA_VERSION, dumps
     from ckptdoctor.report.render import render_lines
-    from ckptdoctor.scan import rulebook
 
     found = list(rulebook(rule_dirs).rules)
     if fmt == "json":

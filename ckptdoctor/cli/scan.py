@@ -69,9 +69,9 @@ def scan(
     PATH is the folder or a file of a draft. Nothing is changed, and no weights are read: only headers,
     configs and small tensors.
     """
+    from ckptdoctor.examining import examine_paths
     from ckptdoctor.report import capped, render, surface_for
     from ckptdoctor.report.wording import PATH_LIMIT, failure
-    from ckptdoctor.scan import examine_paths
 
     report = capped(
         examine_paths(

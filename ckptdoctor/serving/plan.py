@@ -149,6 +149,11 @@ class LoadPlan:
         return tuple(e for e in self.errors if e.stage not in _LATE)
 
     @property
+    def first_load_error(self) -> tuple[Refusal, ...]:
+        """The loud error that ends the start: the first of `load_errors`, or none."""
+        return self.load_errors[:1]
+
+    @property
     def late_errors(self) -> tuple[Refusal, ...]:
         """Loud errors that come from how target and draft are put together: at the start, or at the first forward."""
         return tuple(e for e in self.errors if e.stage in _LATE)

@@ -47,7 +47,7 @@ def _printed(rule: Rule, recipe: Any) -> str:
     """The finding of `rule` on the checkpoint of `recipe`, as the text report has it."""
     from builder import build
 
-    from ckptdoctor.scan import scan
+    from ckptdoctor.examining import scan
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, recipe.id)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from ckptdoctor.examining import RULE_NAMES
 from ckptdoctor.rulebook.functions import FUNCTIONS
-from ckptdoctor.scan import RULE_NAMES
 from ckptdoctor.unknown import Unknown
 from generator.markdown import code, page, prose, table
 

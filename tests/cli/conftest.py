@@ -55,21 +55,21 @@ class FakeScan:
 def fake_scan(monkeypatch: pytest.MonkeyPatch) -> FakeScan:
     fake = FakeScan()
     try:
-        module = importlib.import_module("ckptdoctor.scan")
+        module = importlib.import_module("ckptdoctor.examining")
     except ImportError:
-        module = types.ModuleType("ckptdoctor.scan")
-        monkeypatch.setitem(sys.modules, "ckptdoctor.scan", module)
+        module = types.ModuleType("ckptdoctor.examining")
+        monkeypatch.setitem(sys.modules, "ckptdoctor.examining", module)
     monkeypatch.setattr(module, "examine_paths", fake, raising=False)
     return fake
 
 
 @pytest.fixture
 def real_scan() -> Any:
-    """`ckptdoctor.scan` itself; skips while it cannot be imported."""
+    """`ckptdoctor.examining` itself; skips while it cannot be imported."""
     try:
-        return importlib.import_module("ckptdoctor.scan")
+        return importlib.import_module("ckptdoctor.examining")
     except ImportError as error:
-        pytest.skip(f"ckptdoctor.scan cannot be imported: {error}")
+        pytest.skip(f"ckptdoctor.examining cannot be imported: {error}")
 
 
 @pytest.fixture

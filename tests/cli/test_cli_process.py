@@ -32,9 +32,9 @@ def examine_paths(paths, **options):
     draft = {"algorithm": "eagle3", "dialect": "hf"}
     return Report((Examination(paths[0], "EAGLE-3 draft", draft, None, (finding,) * many, ()),))
 
-module = types.ModuleType("ckptdoctor.scan")
+module = types.ModuleType("ckptdoctor.examining")
 module.examine_paths = examine_paths
-sys.modules["ckptdoctor.scan"] = module
+sys.modules["ckptdoctor.examining"] = module
 sys.exit(run())
 """
 

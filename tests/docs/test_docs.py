@@ -13,8 +13,8 @@ from types import ModuleType
 import pytest
 from jsonschema import Draft202012Validator
 
+from ckptdoctor.examining import RULE_NAMES, rulebook, scan
 from ckptdoctor.rulebook import Rule
-from ckptdoctor.scan import RULE_NAMES, rulebook, scan
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from recipe_cases import RECIPES, Built
 
+from ckptdoctor.examining import RULE_NAMES
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.rulebook import Rule, load_rules
-from ckptdoctor.scan import RULE_NAMES
 
 RULES = list(load_rules(rules_dir(), names=RULE_NAMES))
 

@@ -9,10 +9,10 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from ckptdoctor.examining import RULE_NAMES
 from ckptdoctor.findings import Severity
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.rulebook import FAMILIES, Rule, load_rules
-from ckptdoctor.scan import RULE_NAMES
 
 BOOK = load_rules(rules_dir(), names=RULE_NAMES, families=FAMILIES)
 RULES = list(BOOK)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from story_drafts import TRAINERS, draft, facts_of, plan, target
 
+from ckptdoctor.examining import rulebook, scan
 from ckptdoctor.facts import Facts
 from ckptdoctor.findings import Confidence, Examination, Finding, Severity, Skip
 from ckptdoctor.rulebook import Judgement, RuleBook, judge_plans
-from ckptdoctor.scan import rulebook, scan
 from ckptdoctor.serving import LoadPlan
 
 SERVING = {rule.id for rule in rulebook() if rule.scope == "serving"}
