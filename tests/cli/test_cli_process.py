@@ -47,8 +47,17 @@ def environment(**extra: str) -> dict[str, str]:
 
 def start(*args: str, env: Mapping[str, str], stdout: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-X", "dev", "-c", DRIVER, *args], env=dict(env), stdout=stdout, stderr=subprocess.PIPE
+        [sys.executable, "-X", "dev", "-c", DRIVER, *args],
+        env=dict(env),
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        preexec_fn=_as_on_a_terminal,  # noqa: PLW1509  # no threads here
     )
+
+
+def _as_on_a_terminal() -> None:
+    """A shell starts what runs in its background with Ctrl-C ignored, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def finish(process: subprocess.Popen[bytes]) -> tuple[int, bytes, bytes]:
