@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ckptdoctor.checkpoint import open_checkpoint
+from ckptdoctor.checkpoint import Checkpoint, open_checkpoint
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts import FACT_NAMES, Facts, Target, describe, read_target
 from ckptdoctor.facts.launch import Launch, parse_launch
-from ckptdoctor.findings import Confidence, Examination, Report
-from ckptdoctor.planning import better_releases, chosen_engines, plan_of, serving_block
+from ckptdoctor.findings import Confidence, Examination, Finding, Report
+from ckptdoctor.planning import Chosen, better_releases, chosen_engines, plan_of, serving_block
 from ckptdoctor.report.plan_json import plan_data
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.rulebook import Judgement, Rule, RuleBook, judge, judge_plans, load_rules
 from ckptdoctor.serving import LoadPlan
 from ckptdoctor.summary import draft_summary, next_commands, target_summary, title
 
-__all__ = ["RULE_NAMES", "examine", "examine_paths", "rulebook", "scan"]
+__all__ = ["RULE_NAMES", "Survey", "examine", "examine_paths", "rulebook", "scan", "survey"]
 
 RULE_NAMES = {**FACT_NAMES, "plan": LoadPlan}
 """The roots of expressions in rules; `plan` only in rules of scope `serving`."""
@@ -52,6 +53,37 @@ def scan(
     return examine(str(path), known_target, chosen, engines, parse_launch(launch) if launch is not None else None)
 
 
+@dataclass(frozen=True)
+class Survey:
+    """What is known of one checkpoint before anything is reported: facts, the plans of the named engines, findings."""
+
+    checkpoint: Checkpoint
+    facts: Facts
+    plans: tuple[LoadPlan, ...]
+    judgement: Judgement
+
+
+def survey(
+    checkpoint: Checkpoint,
+    target: Target | None,
+    rules: Sequence[Rule] | RuleBook,
+    engines: Sequence[Chosen] = (),
+    launch: Launch | None = None,
+    trained_with: str | None = None,
+) -> Survey:
+    """Describe, simulate and judge `checkpoint` for the releases `engines`. Never raises for any content."""
+    facts = describe(checkpoint, target)
+    judgement = judge(rules, facts.roots(), facts.uncertain)
+    plans = [plan_of(facts, contract, release, launch, remark, trained_with) for contract, release, remark in engines]
+    plans = [better_releases(facts, plan, launch, trained_with) for plan in plans]
+    served = judge_plans(rules, facts.roots(), [(f"{p.engine}=={p.version}", p, _doubts(facts, p)) for p in plans])
+    together = Judgement(
+        tuple(sorted((*judgement.findings, *served.findings), key=lambda f: (-f.severity.rank, f.rule))),
+        (*judgement.skipped, *served.skipped),
+    )
+    return Survey(checkpoint, facts, tuple(plans), together)
+
+
 def examine(
     path: str,
     target: Target | None,
@@ -60,26 +92,36 @@ def examine(
     launch: Launch | None = None,
 ) -> Examination:
     """Examine the checkpoint at `path` with these rules, for these engine releases. Raises `CannotExamineError`."""
-    facts = describe(open_checkpoint(path), target)
-    judgement = judge(rules, facts.roots(), facts.uncertain)
-    plans = [plan_of(facts, contract, release, launch, remark) for contract, release, remark in chosen_engines(engines)]
-    plans = [better_releases(facts, plan, launch) for plan in plans]
-    served = judge_plans(rules, facts.roots(), [(f"{p.engine}=={p.version}", p, _doubts(facts, p)) for p in plans])
-    together = Judgement(
-        tuple(sorted((*judgement.findings, *served.findings), key=lambda f: (-f.severity.rank, f.rule))),
-        (*judgement.skipped, *served.skipped),
-    )
+    chosen = chosen_engines(engines)
+    found = survey(open_checkpoint(path), target, rules, chosen, launch)
+    facts, plans = found.facts, found.plans
+    judgement = Judgement(_with_repairs(found, chosen, launch), found.judgement.skipped)
     return Examination(
         path=path,
         title=title(facts),
         draft=draft_summary(facts),
         target=target_summary(facts.target),
-        findings=together.findings,
-        skipped=together.skipped,
+        findings=judgement.findings,
+        skipped=judgement.skipped,
         plans=tuple(plan_data(plan) for plan in plans),
         serving=() if plans else serving_block(facts, launch),
-        next_commands=next_commands(path, target, together, {rule.id for rule in rulebook()}),
+        next_commands=next_commands(path, target, judgement, {rule.id for rule in rulebook()}),
     )
+
+
+def _with_repairs(found: Survey, engines: Sequence[Chosen], launch: Launch | None) -> tuple[Finding, ...]:
+    """The findings with what a repair would really do, or why it would not."""
+    findings = found.judgement.findings
+    if not any(finding.fix for finding in findings):
+        return findings
+    # Imported here: most drafts have nothing that could be repaired.
+    from ckptdoctor.repair.proposal import Case
+    from ckptdoctor.repair.propose import with_proposals
+    from ckptdoctor.repair.receipts import earlier_of
+
+    releases = tuple((contract, release) for contract, release, _ in engines)
+    case = Case(found.checkpoint, found.facts, releases, found.plans, launch)
+    return with_proposals(case, findings, earlier_of(found.checkpoint))
 
 
 def _doubts(facts: Facts, plan: LoadPlan) -> dict[str, Confidence]:

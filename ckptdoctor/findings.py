@@ -59,11 +59,18 @@ class Location:
 
 @dataclass(frozen=True)
 class Fix:
-    """A repair that a rule names: the treatment, what it would do, and whether it rests on an assumption."""
+    """A repair that a rule names: the treatment, what it would do, and whether it rests on an assumption.
+
+    `arguments` are for the treatment, with the values of this finding. `assumption` is the sentence that an unsafe
+    repair rests on. `refused` says why the treatment changes nothing here; None when it would.
+    """
 
     treatment: str
     summary: str
     safety: str
+    assumption: str | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    refused: str | None = None
 
 
 @dataclass(frozen=True)

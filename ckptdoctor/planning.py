@@ -20,6 +20,7 @@ from ckptdoctor.summary import title
 from ckptdoctor.text import listing, show
 
 __all__ = [
+    "Chosen",
     "better_releases",
     "chosen_engines",
     "compat_for",
@@ -28,6 +29,9 @@ __all__ = [
     "plan_of",
     "serving_block",
 ]
+
+Chosen = tuple[Contract, str, "str | None"]
+"""A release that was asked for: contract, release, and a remark when the release is not a known one."""
 
 _LONGEST = 200
 """Characters of an engine with its release."""
@@ -44,7 +48,7 @@ def plan_for(
     return better_releases(facts, plan, line, writer), title(facts)
 
 
-def chosen_engines(engines: Sequence[str]) -> list[tuple[Contract, str, str | None]]:
+def chosen_engines(engines: Sequence[str]) -> list[Chosen]:
     """Contract, release and remark for each of `sglang`, `vllm==0.33.0`, `installed`, each release once.
 
     The local part of a release (`0.33.0+cu128`) says how it was built and not what it is. Raises `UsageError`.

@@ -54,7 +54,10 @@ _STRANGE: tuple[tuple[bytes, str, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """One stored tensor. `start` and `end` are absolute byte offsets in `file`; None inside a pickle."""
+    """One stored tensor. `start` and `end` are absolute byte offsets in `file`; None inside a pickle.
+
+    `alias_of` is the name in the file when the tensor is looked at under another one; None otherwise.
+    """
 
     name: str
     dtype: str
@@ -62,6 +65,12 @@ class TensorInfo:
     file: str
     start: int | None = None
     end: int | None = None
+    alias_of: str | None = None
+
+    @property
+    def stored_as(self) -> str:
+        """The name in the file, where `name` is one that a repair would give it."""
+        return self.alias_of or self.name
 
     @property
     def elements(self) -> int:

@@ -6,7 +6,8 @@ Opening reads headers and small JSON files. Values of small tensors are read on 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Checkpoint", "open_checkpoint"]
+__all__ = ["NUMPY_CODES", "Checkpoint", "open_checkpoint"]
 
 VALUE_LIMIT = 8 * 1024 * 1024
 """Elements of a tensor whose values are read at most: far more than any vocabulary has."""
@@ -32,7 +33,7 @@ VALUE_LIMIT = 8 * 1024 * 1024
 TENSOR_LIMIT = 1_000_000
 """Tensors of all files of a checkpoint at most."""
 
-_NUMPY = {
+NUMPY_CODES = {
     "BOOL": "u1", "U8": "u1", "I8": "i1", "I16": "<i2", "U16": "<u2", "I32": "<i4", "U32": "<u4", "I64": "<i8",
     "U64": "<u8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "BF16": "<u2",
 }  # fmt: skip
@@ -46,7 +47,8 @@ class Checkpoint:
     headers say, in stored order. `whole_folder` is False when a single file was named. `names_sound`
     is False when a header is damaged, so that names and shapes prove nothing. `nested_in` is the key
     of a trainer's state that the tensors sit in, if any. `beside_names` are the names in a pickle that
-    lies beside the safetensors: None if there is none, unknown without torch.
+    lies beside the safetensors: None if there is none, unknown without torch. `arrays` and `omitted` are for
+    a checkpoint as a repair would make it: values of tensors that get others, and files that it leaves out.
     """
 
     path: str
@@ -66,18 +68,28 @@ class Checkpoint:
     beside_names: Known[tuple[str, ...]] | None = None
     _folder: Folder | None = None
     _values: dict[str, Any] = field(default_factory=dict)
+    arrays: Mapping[str, Any] = field(default_factory=dict)
+    omitted: frozenset[str] = frozenset()
 
     def json(self, name: str) -> JsonDocument | None:
         """Another JSON file beside the weights (`generation_config.json`…), or None when it is not there."""
-        return read_json_file(self._folder, name) if self._folder else None
+        return read_json_file(self._folder, name) if self._folder and name not in self.omitted else None
 
     def json_head(self, name: str, only: frozenset[str]) -> JsonDocument | None:
         """The top-level keys `only` of a large JSON file, read no further than needed; None when it is not there."""
         return read_json_file(self._folder, name, TOKENIZER_LIMIT, only) if self._folder else None
 
+    def real_path(self, name: str) -> Path | None:
+        """The real path of the file `name` beside the weights; None when there is none that may be opened."""
+        return self._folder.path(name) if self._folder else None
+
+    def with_arrays(self, arrays: Mapping[str, npt.NDArray[Any]], **changes: Any) -> Checkpoint:
+        """A checkpoint like this one with `changes` to its fields; `arrays` are the values of tensors that have others."""
+        return replace(self, arrays=dict(arrays), **changes)
+
     def names_in_folder(self) -> tuple[str, ...]:
         """The names of all files and folders beside the weights."""
-        return self._folder.names if self._folder else ()
+        return tuple(n for n in self._folder.names if n not in self.omitted) if self._folder else ()
 
     def integers(self, name: str) -> Known[npt.NDArray[np.int64]]:
         """The values of the one-dimensional tensor `name`, as int64 (bool as 0 and 1; whole floats as integers).
@@ -104,13 +116,15 @@ class Checkpoint:
         """The tensor as stored (bfloat16 widened); None when its bytes are damaged, too many or no plain numbers."""
         import numpy as np
 
+        if name in self.arrays:
+            return np.asarray(self.arrays[name])
         info = self.tensors[name]
-        code = _NUMPY.get(info.dtype)
+        code = NUMPY_CODES.get(info.dtype)
         if code is None or info.elements > VALUE_LIMIT:
             return None
-        if name in self._values:
+        if info.stored_as in self._values:
             try:
-                tensor = self._values[name].detach()
+                tensor = self._values[info.stored_as].detach()
                 return np.asarray(tensor.float() if info.dtype == "BF16" else tensor)
             except (RuntimeError, TypeError, NotImplementedError):  # a sparse or meta tensor has no plain values
                 return None

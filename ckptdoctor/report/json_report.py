@@ -82,7 +82,10 @@ def _location(location: Location) -> dict[str, Any]:
 def _fix(fix: Fix | None) -> dict[str, str] | None:
     if fix is None:
         return None
-    return {"treatment": fix.treatment, "summary": fix.summary, "safety": fix.safety}
+    if fix.refused is not None:
+        return {"refused": fix.refused}
+    told = {"treatment": fix.treatment, "summary": fix.summary, "safety": fix.safety}
+    return told if fix.assumption is None else {**told, "assumption": fix.assumption}
 
 
 def _plain(value: object) -> Any:

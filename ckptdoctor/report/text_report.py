@@ -84,7 +84,9 @@ def _finding(finding: Finding) -> Iterator[Line]:
         yield _labelled("you would see", finding.effect)
     if finding.advice:
         yield _labelled("next", finding.advice)
-    if finding.fix is not None:
+    if finding.fix is not None and finding.fix.refused is not None:
+        yield _labelled("not fixed", finding.fix.refused)
+    elif finding.fix is not None:
         safety = Segment(f" ({finding.fix.safety})", "quiet")
         yield _labelled("fix available", Segment(finding.fix.summary, "fix"), safety)
 

@@ -57,10 +57,14 @@ def _expressions(rule: Rule) -> Iterator[tuple[str, Expression]]:
     templates |= {f"location.{name}": template for name, template in wording.location.items()}
     if wording.fix_summary is not None:
         templates["fix.summary"] = wording.fix_summary
+    if wording.fix_assumption is not None:
+        templates["fix.assumption"] = wording.fix_assumption
     for field, template in templates.items():
         for expression in template.expressions:
             yield field, expression
     for name, expression in wording.position.items():
         yield f"location.{name}", expression
+    for name, expression in wording.fix_arguments.items():
+        yield f"fix.with.{name}", expression
     for name, expression in wording.evidence.items():
         yield f"evidence.{name}", expression

@@ -156,8 +156,6 @@ class _Judge:
         evaluator = self._evaluator
         confidence = self._confidence(evaluator.reads | list_reads)
         wording = rule.wording
-        fix = rule.fix
-        summary = wording.fix_summary
         return Finding(
             rule=rule.id,
             name=rule.name,
@@ -168,8 +166,26 @@ class _Judge:
             advice=wording.advice.fill(evaluator),
             location=self._location(rule),
             evidence=dict(self._evidence(rule)),
-            fix=None if fix is None or summary is None else Fix(fix.treatment, summary.fill(evaluator), fix.safety),
+            fix=self._fix(rule),
             seen_in=rule.seen_in,
+        )
+
+    def _fix(self, rule: Rule) -> Fix | None:
+        """The repair that the rule names, with the values of this finding; None where one of them is not known."""
+        fix, wording = rule.fix, rule.wording
+        if fix is None or wording.fix_summary is None:
+            return None
+        try:
+            arguments = {name: self._evaluator.value(e) for name, e in wording.fix_arguments.items()}
+        except UnknownFactError:
+            return None
+        assumption = wording.fix_assumption
+        return Fix(
+            treatment=fix.treatment,
+            summary=wording.fix_summary.fill(self._evaluator),
+            safety=fix.safety,
+            assumption=None if assumption is None else assumption.fill(self._evaluator),
+            arguments=arguments,
         )
 
     def _confidence(self, reads: frozenset[str]) -> Confidence:
@@ -205,7 +221,7 @@ class _Judge:
 
 def _identity(finding: Finding) -> object:
     return (finding.rule, finding.location, finding.message, finding.effect, finding.advice, finding.confidence,
-            repr(finding.evidence), finding.fix)  # fmt: skip
+            repr(finding.evidence), repr(finding.fix))  # fmt: skip
 
 
 def _order(finding: Finding) -> tuple[object, ...]:

@@ -37,12 +37,16 @@ FAMILIES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class FixPlan:
-    """The repair a rule names. `arguments` (`with` in the file) are for the treatment, as they stand in the file."""
+    """The repair a rule names. `arguments` (`with` in the file) are expressions, whose values are for the treatment.
+
+    `assumption` is the sentence on which an unsafe repair rests.
+    """
 
     treatment: str
     summary: str
     safety: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    assumption: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,8 @@ class Wording:
     position: Mapping[str, Expression]
     evidence: Mapping[str, Expression]
     fix_summary: Template | None
+    fix_assumption: Template | None
+    fix_arguments: Mapping[str, Expression]
 
 
 @dataclass(frozen=True)
@@ -135,6 +141,15 @@ class Rule:
             position={k: _field(f"location.{k}", compile_expression, v) for k, v in place.items() if k in _POSITION},
             evidence={k: _field(f"evidence.{k}", compile_expression, v) for k, v in self.evidence.items()},
             fix_summary=None if self.fix is None else _field("fix.summary", compile_template, self.fix.summary),
+            fix_assumption=(
+                None
+                if self.fix is None or self.fix.assumption is None
+                else _field("fix.assumption", compile_template, self.fix.assumption)
+            ),
+            fix_arguments={
+                k: _field(f"fix.with.{k}", compile_expression, str(v))
+                for k, v in (self.fix.arguments if self.fix is not None else {}).items()
+            },
         )
 
 
@@ -147,6 +162,10 @@ def _field(name: str, compiler: Callable[..., _T], *arguments: str | None) -> _T
         return compiler(*arguments)
     except ExpressionError as error:
         raise ExpressionError(f"{name}: {error}") from None
+
+
+def _fix_plan(fix: Mapping[str, Any]) -> FixPlan:
+    return FixPlan(fix["treatment"], fix["summary"], fix["safety"], fix.get("with", {}), fix.get("assumption"))
 
 
 def rule_from_mapping(
@@ -167,7 +186,7 @@ def rule_from_mapping(
         scope=fields.get("scope", "checkpoint"),
         location={key: str(value) for key, value in fields.get("location", {}).items()},
         evidence=fields.get("evidence", {}),
-        fix=None if fix is None else FixPlan(fix["treatment"], fix["summary"], fix["safety"], fix.get("with", {})),
+        fix=None if fix is None else _fix_plan(fix),
         seen_in=tuple(fields.get("seen_in", ())),
         bad=tuple(fields["examples"]["bad"]),
         good=tuple(fields["examples"]["good"]),

@@ -1,0 +1,65 @@
+"""Propose: findings become repairs that could be made, or refusals with their reason. Pure; runs in `scan` too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ckptdoctor.findings import Finding, Fix
+from ckptdoctor.repair.proposal import Case, Proposal, Refusal, RefusedError
+from ckptdoctor.repair.receipts import Earlier
+from ckptdoctor.repair.registry import code_of, treatments
+from ckptdoctor.text import show
+
+__all__ = ["proposed", "with_proposals"]
+
+
+def proposed(case: Case, finding: Finding, earlier: Earlier) -> Proposal | Refusal | None:
+    """What could be done about `finding`: a proposal, a refusal, or None when its rule names no treatment.
+
+    `earlier` are the treatments that the receipt of the checkpoint records: none of them is made a second time.
+    """
+    fix = finding.fix
+    if fix is None:
+        return None
+    treatment = treatments()[fix.treatment]
+    try:
+        result = code_of(fix.treatment)(replace(case, finding_engines=finding.engines), **fix.arguments)
+    except RefusedError as refused:
+        values = {key: _shown(value) for key, value in refused.values.items()}
+        return Refusal(fix.treatment, treatment.refusals[refused.key].format(**values), (finding.rule,))
+    done = earlier.same(fix.treatment, result.subject)
+    if done is not None:
+        return Refusal(fix.treatment, done, (finding.rule,))
+    assumption = fix.assumption
+    if result.assumption is not None:
+        assumption = treatment.assumptions[result.assumption]
+    return Proposal(
+        treatment=fix.treatment,
+        subject=result.subject,
+        edits=result.edits,
+        summary=fix.summary,
+        safety="safe" if assumption is None else "unsafe",
+        assumption=assumption,
+        rules=(finding.rule,),
+    )
+
+
+def with_proposals(case: Case, findings: Iterable[Finding], earlier: Earlier) -> tuple[Finding, ...]:
+    """The findings with what their repairs really are: safe or unsafe, or refused."""
+    return tuple(_told(finding, proposed(case, finding, earlier)) for finding in findings)
+
+
+def _told(finding: Finding, answer: Proposal | Refusal | None) -> Finding:
+    fix: Fix | None = finding.fix
+    if fix is None or answer is None:
+        return finding
+    if isinstance(answer, Refusal):
+        return replace(finding, fix=replace(fix, refused=answer.why))
+    return replace(finding, fix=replace(fix, safety=answer.safety, assumption=answer.assumption))
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(show(part) for part in value)
+    return show(value)

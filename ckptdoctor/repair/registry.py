@@ -1,0 +1,43 @@
+"""The treatments there are: what each is called, when it is made, what it says, and where its code stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+import yaml
+
+from ckptdoctor.repair.proposal import Propose, Treatment
+from ckptdoctor.resources import rules_dir
+
+__all__ = ["code_of", "treatment_names", "treatments"]
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@lru_cache(maxsize=1)
+def treatments() -> Mapping[str, Treatment]:
+    """Every treatment of rules/repair by its name."""
+    rows: list[dict[str, Any]] = []
+    for path in sorted((rules_dir() / "repair").glob("*.yaml")):
+        rows += yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506  # a safe loader, in C
+    return {
+        row["name"]: Treatment(
+            row["name"], row["stage"], row["about"], row.get("refusals", {}), row.get("assumptions", {})
+        )
+        for row in rows
+    }
+
+
+def treatment_names() -> frozenset[str]:
+    """The names that a rule may give as its treatment."""
+    return frozenset(treatments())
+
+
+def code_of(name: str) -> Propose:
+    """The function that proposes the edits of the treatment `name`; its module has the same name."""
+    module = import_module(f"ckptdoctor.repair.treatments.{name.replace('-', '_')}")
+    propose: Propose = module.propose
+    return propose

@@ -1,0 +1,1 @@
+"""One module for each treatment. `propose(case, **arguments)` answers with edits, or refuses."""
