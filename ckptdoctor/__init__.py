@@ -23,6 +23,7 @@ __all__ = [
     "Severity",
     "UsageError",
     "__version__",
+    "fix",
     "scan",
 ]
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ckptdoctor.errors import CannotExamineError, CkptdoctorError, UsageError
     from ckptdoctor.examining import scan
     from ckptdoctor.findings import Confidence, Examination, Finding, Severity
+    from ckptdoctor.repair.fixing import fix
 
 _HOMES = {
     "CannotExamineError": "ckptdoctor.errors",
@@ -39,6 +41,7 @@ _HOMES = {
     "Examination": "ckptdoctor.findings",
     "Finding": "ckptdoctor.findings",
     "Severity": "ckptdoctor.findings",
+    "fix": "ckptdoctor.repair.fixing",
     "scan": "ckptdoctor.examining",
 }
 

@@ -128,7 +128,7 @@ def _doubts(facts: Facts, plan: LoadPlan) -> dict[str, Confidence]:
     """Facts of a plan that rest on contract entries which were read and not executed."""
     doubts = dict(facts.uncertain)
     if not plan.loading_executed:
-        names = ("load_errors", "first_load_error", "parameters", "left_random", "left_at_ones", "unplaced", "dropped")
+        names = ("load_errors", "first_load_error", "parameters", "left_random", "left_biases", "left_at_ones", "unplaced", "dropped")
         doubts |= {f"plan.{name}": Confidence.LIKELY for name in names}
     if not plan.capture_executed:
         doubts |= {f"plan.{name}": Confidence.LIKELY for name in ("late_errors", "captured", "capture_causes")}

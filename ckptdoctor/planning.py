@@ -28,6 +28,7 @@ __all__ = [
     "plan_for",
     "plan_of",
     "serving_block",
+    "writer_named",
 ]
 
 Chosen = tuple[Contract, str, "str | None"]
@@ -42,7 +43,7 @@ def plan_for(
 ) -> tuple[LoadPlan, str]:
     """The plan of one release for the draft at `path`, and one line that says what the draft is."""
     contract, release, remark = chosen_engines([engine])[0]
-    writer = _writer(trained_with)
+    writer = writer_named(trained_with)
     facts, line = _facts(path, target, launch)
     plan = plan_of(facts, contract, release, line, remark, writer)
     return better_releases(facts, plan, line, writer), title(facts)
@@ -116,7 +117,7 @@ def compat_for(
     for engine in named:
         if engine not in contracts():
             raise UsageError(f"unknown engine '{show(engine)}'; known are {listing(sorted(contracts()), 12)}")
-    writer = _writer(trained_with)
+    writer = writer_named(trained_with)
     facts, line = _facts(path, target, launch)
     return compatibility(facts, named or None, line, writer), title(facts)
 
@@ -141,7 +142,8 @@ def _facts(path: str, target: str | None, launch: str | None) -> tuple[Facts, La
     return describe(open_checkpoint(path), known_target), line
 
 
-def _writer(trained_with: str | None) -> str | None:
+def writer_named(trained_with: str | None) -> str | None:
+    """The id of the writer that `--trained-with TOOL[==RELEASE]` names. Raises `UsageError` for an unknown one."""
     if trained_with is None:
         return None
     name = trained_with.partition("==")[0].lower()

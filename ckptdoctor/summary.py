@@ -11,7 +11,7 @@ from ckptdoctor.rulebook import Judgement
 from ckptdoctor.text import plural, show
 from ckptdoctor.unknown import Unknown
 
-__all__ = ["draft_summary", "next_commands", "target_summary", "title"]
+__all__ = ["byte_count", "draft_summary", "next_commands", "target_summary", "title"]
 
 
 def title(facts: Facts) -> str:
@@ -29,10 +29,11 @@ def title(facts: Facts) -> str:
         what += f" ({', '.join(details)})" if details else ""
     if draft.writer.id != "unknown":
         what += f", written by {draft.writer.name}"
-    return f"{what}, {plural(files.tensor_count, 'tensor')}, {_bytes(files.size)}"
+    return f"{what}, {plural(files.tensor_count, 'tensor')}, {byte_count(files.size)}"
 
 
-def _bytes(size: int) -> str:
+def byte_count(size: int) -> str:
+    """`134 kB`, `2.0 GB`: bytes in decimal units, for people."""
     value, unit = float(size), "B"
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if value < 1000 or unit == "TB":

@@ -19,7 +19,7 @@ from ckptdoctor.checkpoint.faults import Fault
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.text import show
 
-__all__ = ["Folder", "is_plain_name", "locate"]
+__all__ = ["Folder", "is_plain_name", "leads_out", "locate"]
 
 FILE_LIMIT = 10_000
 """Entries of a folder that are looked at."""
@@ -187,6 +187,11 @@ def _open_regular(place: Path) -> BinaryIO:
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)
     raise OSError(errno.EINVAL, "not a regular file")
+
+
+def leads_out(root: Path, real: Path) -> bool:
+    """Whether the real path `real` is neither inside the resolved folder `root` nor in its Hub cache's `blobs/`."""
+    return not real.is_relative_to(root) and real.parent not in _blobs_of(root)
 
 
 def _blobs_of(resolved: Path) -> frozenset[Path]:

@@ -47,8 +47,10 @@ class Checkpoint:
     headers say, in stored order. `whole_folder` is False when a single file was named. `names_sound`
     is False when a header is damaged, so that names and shapes prove nothing. `nested_in` is the key
     of a trainer's state that the tensors sit in, if any. `beside_names` are the names in a pickle that
-    lies beside the safetensors: None if there is none, unknown without torch. `arrays` and `omitted` are for
-    a checkpoint as a repair would make it: values of tensors that get others, and files that it leaves out.
+    lies beside the safetensors: None if there is none, unknown without torch. `index_file` is the name of
+    the index, if there is one. `second_copies` are the tensors whose name an earlier file has already.
+    `arrays` and `omitted` are for a checkpoint as a repair would make it: values of tensors that get others,
+    and files that it leaves out.
     """
 
     path: str
@@ -70,6 +72,10 @@ class Checkpoint:
     _values: dict[str, Any] = field(default_factory=dict)
     arrays: Mapping[str, Any] = field(default_factory=dict)
     omitted: frozenset[str] = frozenset()
+    index_file: str | None = None
+    second_copies: tuple[TensorInfo, ...] = ()
+    rivals: tuple[str, ...] = ()
+    _value_files: dict[str, str] = field(default_factory=dict)
 
     def json(self, name: str) -> JsonDocument | None:
         """Another JSON file beside the weights (`generation_config.json`…), or None when it is not there."""
@@ -90,6 +96,14 @@ class Checkpoint:
     def names_in_folder(self) -> tuple[str, ...]:
         """The names of all files and folders beside the weights."""
         return tuple(n for n in self._folder.names if n not in self.omitted) if self._folder else ()
+
+    def pickled(self, name: str) -> tuple[Any, Path | None] | None:
+        """The torch tensor (memory-mapped where the file can be) behind the tensor `name`, and the real file that it is
+        in; None for a tensor that is in no PyTorch file."""
+        stored = self.tensors[name].stored_as
+        if stored not in self._values:
+            return None
+        return self._values[stored], self.real_path(self._value_files[stored])
 
     def integers(self, name: str) -> Known[npt.NDArray[np.int64]]:
         """The values of the one-dimensional tensor `name`, as int64 (bool as 0 and 1; whole floats as integers).
@@ -170,7 +184,7 @@ def open_checkpoint(path: str) -> Checkpoint:
 def _open_safetensors(path: str, folder: Folder, weights: Weights) -> Checkpoint:
     faults: list[Fault] = []
     tensors: dict[str, TensorInfo] = {}
-    again: dict[str, list[str]] = {}
+    again: dict[str, list[TensorInfo]] = {}
     sound = True
     metadata: dict[str, str] = {}
     for name in weights.files:
@@ -190,13 +204,15 @@ def _open_safetensors(path: str, folder: Folder, weights: Weights) -> Checkpoint
         size=sum(folder.size(n) for n in weights.files), tensors=tensors, faults=tuple(faults), config=None,
         names_sound=sound and _complete(weights), metadata=metadata, beside=weights.beside,
         beside_names=_beside(folder, weights), _folder=folder,
+        index_file=weights.index.file if weights.index else None,
+        second_copies=tuple(info for copies in again.values() for info in copies),
     )  # fmt: skip
 
 
 def _open_pickles(path: str, folder: Folder, weights: Weights) -> Checkpoint:
     faults: list[Fault] = []
     tensors: dict[str, TensorInfo] = {}
-    again: dict[str, list[str]] = {}
+    again: dict[str, list[TensorInfo]] = {}
     values: dict[str, Any] = {}
     nested: str | None = None
     others: tuple[str, ...] = ()
@@ -214,18 +230,20 @@ def _open_pickles(path: str, folder: Folder, weights: Weights) -> Checkpoint:
         path=path, root=folder.root, whole_folder=True, kind="pickle", files=weights.files,
         size=sum(folder.size(n) for n in weights.files), tensors=tensors, faults=tuple(faults), config=None,
         names_sound=sound and _complete(weights), nested_in=nested, state_keys=others, _folder=folder, _values=values,
+        index_file=weights.index.file if weights.index else None,
+        second_copies=tuple(info for copies in again.values() for info in copies),
     )  # fmt: skip
 
 
 def _join(
-    tensors: dict[str, TensorInfo], more: tuple[TensorInfo, ...], again: dict[str, list[str]], faults: list[Fault]
+    tensors: dict[str, TensorInfo], more: tuple[TensorInfo, ...], again: dict[str, list[TensorInfo]], faults: list[Fault]
 ) -> None:
-    """Add the tensors of one more file; a name that is there already keeps its first file, `again` the others."""
+    """Add the tensors of one more file; a name that is there already keeps its first file, `again` has the others."""
     twice = []
     for info in more:
         first = tensors.setdefault(info.name, info)
         if first.file != info.file:
-            again.setdefault(info.name, []).append(info.file)
+            again.setdefault(info.name, []).append(info)
             twice.append(first)
     if twice:
         name, file = twice[0].name, twice[0].file
@@ -237,7 +255,7 @@ def _complete(weights: Weights) -> bool:
     return not any(f.kind in ("index_missing_shard", "index_bad_path", "shard_missing") for f in weights.faults)
 
 
-def _index_faults(weights: Weights, tensors: dict[str, TensorInfo], again: dict[str, list[str]]) -> list[Fault]:
+def _index_faults(weights: Weights, tensors: dict[str, TensorInfo], again: dict[str, list[TensorInfo]]) -> list[Fault]:
     """Tensors that the index puts into a shard which lacks them, or does not name at all."""
     if weights.index is None or not weights.index_map:
         return []
@@ -245,7 +263,7 @@ def _index_faults(weights: Weights, tensors: dict[str, TensorInfo], again: dict[
     present = frozenset(weights.files)
     for name, file in weights.index_map.items():
         info = tensors.get(name)
-        if file not in present or (info and info.file == file) or file in again.get(name, ()):
+        if file not in present or (info and info.file == file) or any(a.file == file for a in again.get(name, ())):
             continue
         line = index.line("weight_map", name)
         elsewhere = info.file if info else None

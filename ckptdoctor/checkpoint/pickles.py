@@ -45,13 +45,15 @@ class PickledTensors:
     """What one pickle holds. `nested_in` is the key of the dictionary that the tensors sit in (None: the outermost).
 
     `values` keeps the (memory-mapped) tensors for reading small ones later; `others` are the keys of
-    the outermost dictionary beside `nested_in`.
+    the outermost dictionary beside `nested_in`. `rivals` are further dictionaries in the file that hold tensors (`""`:
+    the outermost one): which of them is the draft was decided by their number of tensors alone.
     """
 
     tensors: tuple[TensorInfo, ...] = ()
     values: dict[str, Any] | None = None
     nested_in: str | None = None
     others: tuple[str, ...] = ()
+    rivals: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
 
 
@@ -158,9 +160,11 @@ def _describe(content: Any, name: str) -> PickledTensors:
         return {str(k): v for k, v in value.items() if isinstance(v, torch.Tensor)}
 
     found, nested_in = tensors_in(content), None
+    holders = [""] if found else []
     if isinstance(content, dict):
         for key, value in content.items():
             inner = tensors_in(value)
+            holders += [str(key)] if inner else []
             if len(inner) > len(found):
                 found, nested_in = inner, str(key)
     if not found:
@@ -171,4 +175,4 @@ def _describe(content: Any, name: str) -> PickledTensors:
         infos.append(TensorInfo(key, _DTYPES.get(dtype, dtype), tuple(value.shape), name))
     outer = content if nested_in is not None else {}
     others = tuple(str(k) for k in outer if str(k) != nested_in)
-    return PickledTensors(tuple(infos), found, nested_in, others)
+    return PickledTensors(tuple(infos), found, nested_in, others, tuple(k for k in holders if k != (nested_in or "")))

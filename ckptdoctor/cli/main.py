@@ -16,6 +16,7 @@ from ckptdoctor.cli.compat import compat
 from ckptdoctor.cli.engines import engines
 from ckptdoctor.cli.errors import handle
 from ckptdoctor.cli.explain import explain
+from ckptdoctor.cli.fix import fix
 from ckptdoctor.cli.output import PIPE_CLOSED
 from ckptdoctor.cli.plan import plan
 from ckptdoctor.cli.rules import rules
@@ -79,7 +80,7 @@ def main(ctx: click.Context) -> None:
         ctx.exit(2)
 
 
-for _command in (scan, plan, compat, explain, rules, engines):
+for _command in (scan, fix, plan, compat, explain, rules, engines):
     main.add_command(_command)
 
 

@@ -14,7 +14,8 @@ from ckptdoctor.facts.draft import Architecture, Draft, Fc, Flags, Matrix, Names
 from ckptdoctor.facts.files import Files, describe_files
 from ckptdoctor.facts.knowledge import Algorithm, Knowledge, knowledge
 from ckptdoctor.facts.layout import Layout, lay_out
-from ckptdoctor.facts.names import Named, canonical_names, prefixes_of
+from ckptdoctor.facts.names import Named, canonical_names, prefixes_of, private_names_of
+from ckptdoctor.facts.rope import read_positions
 from ckptdoctor.facts.signs import Evidence, Verdict, weigh
 from ckptdoctor.facts.sizes import claims_of, measure_sizes
 from ckptdoctor.facts.target import Target
@@ -163,6 +164,7 @@ def _draft(
         measure_sizes(layout.placed, claims, algorithm.attention_input) if layout else (dict(claims.values), (), ())
     )
     aux = read_aux_layers(config, known.fields["aux_layer_ids"], algorithm, target)
+    positions = read_positions(config, known.fields["positions"])
     untabled: Unknown = _NEEDS_TABLE if trusted else _NEEDS_HEADERS
     depth = config.size("num_hidden_layers")
     declared_target = config.size("target_hidden_size")
@@ -180,6 +182,7 @@ def _draft(
         architecture=_architecture(config, known),
         writer=_writer(written, known),
         has_config=config.present,
+        model_type=_model_type(config),
         hidden_size=hidden if hidden is not None else Unknown("hidden_size in config.json"),
         heads=_value(config, "num_attention_heads"),
         kv_heads=_value(config, "num_key_value_heads"),
@@ -188,6 +191,7 @@ def _draft(
         target_hidden_size=declared_target.value if declared_target else None,
         depth_claimed=depth.value if depth else None,
         depth_claimed_line=depth.line if depth else None,
+        depth_claimed_key=depth.key if depth else None,
         depth_stored=len(layout.layers) if layout else untabled,
         first_attention_input=_first_attention_input(canonical) if trusted else _NEEDS_HEADERS,
         fc=_fc(canonical, values, aux.claimed, algorithm, target) if trusted else _NEEDS_HEADERS,
@@ -198,6 +202,7 @@ def _draft(
         shapes=shapes if layout else untabled,
         flags=Flags(**{k: flags[k] for k in Flags.__dataclass_fields__}),
         aux=aux,
+        positions=positions,
         malformed=tuple(config.malformed),
     )
 
@@ -205,6 +210,11 @@ def _draft(
 def _value(config: Config, name: str) -> int | None:
     field = config.size(name)
     return field.value if field else None
+
+
+def _model_type(config: Config) -> str | None:
+    places = ("model_type", "transformer_layer_config.model_type", "speculators_model_type")
+    return next((f.value for f in config.all_of(places) if isinstance(f.value, str)), None)
 
 
 def _architecture(config: Config, known: Knowledge) -> Architecture:
@@ -219,9 +229,10 @@ def _architecture(config: Config, known: Knowledge) -> Architecture:
 
 def _writer(written: Verdict, known: Knowledge) -> Writing:
     if written.winner is None:
-        return Writing("unknown", "an unknown writer", "unknown", "unknown")
+        return Writing("unknown", "an unknown writer", *["unknown"] * 4)
     writer = known.writers[written.winner]
-    return Writing(writer.id, writer.name, writer.conventions["records_ids"], writer.conventions["map"])
+    habits = (writer.conventions[key] for key in ("records_ids", "map", "mask", "map_order"))
+    return Writing(writer.id, writer.name, *habits)
 
 
 def _matrix(info: TensorInfo | None) -> Matrix | None:
@@ -286,6 +297,8 @@ def _names(layout: Layout, named: Mapping[str, Named], canonical: Mapping[str, T
         strangers=layout.strangers,
         collisions=layout.collisions,
         layer_names=layout.layer_names,
+        layer_stems=layout.stems,
+        private=private_names_of(named.values()),
         has_input_norm="input_norm.weight" in canonical,
         fc_norm_count=sum(re.match(r"fc_norm\.\d+\.weight$", n) is not None for n in canonical),
     )

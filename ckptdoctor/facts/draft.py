@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from ckptdoctor.facts.aux_layers import AuxLayers
 from ckptdoctor.facts.config import Malformed
 from ckptdoctor.facts.layout import Incomplete, Missing, Stranger
-from ckptdoctor.facts.names import Prefix
+from ckptdoctor.facts.names import Prefix, PrivateNames
+from ckptdoctor.facts.rope import Positions
 from ckptdoctor.facts.sizes import ShapeMismatch, Size
 from ckptdoctor.unknown import Known
 
@@ -28,14 +29,17 @@ class Architecture:
 class Writing:
     """Who wrote the draft, and what that writer is known to do (rules/writers).
 
-    `id` is `unknown` when no writer's signs suffice. `records_ids` and `map` are `always`, `sometimes`,
-    `mostly` or `never`; `unknown` for an unknown writer.
+    `id` is `unknown` when no writer's signs suffice. `records_ids`, `map` and `mask` (of a draft vocabulary: d2t and
+    t2d) are `always`, `sometimes`, `mostly` or `never`; `map_order` is `ascending` or `frequency`. All are `unknown`
+    for an unknown writer.
     """
 
     id: str
     name: str
     records_ids: str
     map: str
+    mask: str
+    map_order: str
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,9 @@ class Names:
     """The stored names against the parameter table of the algorithm.
 
     `prefixes` stand before names; `layer_names` is how the layers are called in the file (`midlayer`,
-    `layers.0`); `collisions` are stored names that mean a parameter which another name already gives.
+    `layers.0`); `layer_stems` are other names under which most of the parts of a layer stand (`decoder.`).
+    `collisions` are stored names that mean a parameter which another name already gives. `private` are a
+    trainer's own names, which count as what they mean.
     """
 
     prefixes: tuple[Prefix, ...]
@@ -100,6 +106,8 @@ class Names:
     strangers: tuple[Stranger, ...]
     collisions: tuple[str, ...]
     layer_names: tuple[str, ...]
+    layer_stems: tuple[str, ...]
+    private: tuple[PrivateNames, ...]
     has_input_norm: bool
     fc_norm_count: int
 
@@ -113,7 +121,8 @@ class Draft:
     algorithms that draft a block in one pass. `tabled` is True where the full set of parameters is
     known, so that missing ones can be told. `attention` is `llama`, `qwen3` (with q_norm and k_norm) or
     `mla`. `depth_claimed` and `depth_stored` count decoder layers. `target_hidden_size` is the config's
-    word. `sizes` are claims of the config that no tensor bears out, `shapes` tensors that fit no size.
+    word. `model_type` is the config's kind: its own, else that of the layer inside, else that of the speculators
+    format. `sizes` are claims of the config that no tensor bears out, `shapes` tensors that fit no size.
     """
 
     algorithm: str
@@ -125,6 +134,7 @@ class Draft:
     architecture: Architecture
     writer: Writing
     has_config: bool
+    model_type: str | None
     hidden_size: Known[int]
     heads: int | None
     kv_heads: int | None
@@ -133,6 +143,7 @@ class Draft:
     target_hidden_size: int | None
     depth_claimed: int | None
     depth_claimed_line: int | None
+    depth_claimed_key: str | None
     depth_stored: Known[int]
     first_attention_input: Known[int]
     fc: Known[Fc | None]
@@ -143,4 +154,5 @@ class Draft:
     shapes: Known[tuple[ShapeMismatch, ...]]
     flags: Flags
     aux: AuxLayers
+    positions: Positions
     malformed: tuple[Malformed, ...]

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ckptdoctor.checkpoint import Checkpoint, Fault
 from ckptdoctor.unknown import Known, Unknown
 
-__all__ = ["Files", "describe_files"]
+__all__ = ["QUANT_CONFIG", "Files", "describe_files"]
+
+QUANT_CONFIG = "hf_quant_config.json"
+"""Where Model-Optimizer writes how the weights are quantised, beside config.json."""
+
+# Any of these, filled, says how something is quantised (Model-Optimizer's format and that of compressed-tensors).
+_WAYS = ("quant_algo", "quant_method", "kv_cache_quant_algo", "kv_cache_scheme", "quantized_layers", "config_groups")
 
 
 @dataclass(frozen=True)
@@ -20,13 +27,40 @@ class NameDifference:
 
 
 @dataclass(frozen=True)
+class AbsentCode:
+    """An entry of `auto_map` whose Python file does not lie beside the weights. `key` is dotted (`auto_map.AutoConfig`)."""
+
+    key: str
+    kind: str
+    value: str
+    file: str
+
+
+@dataclass(frozen=True)
+class CodeMap:
+    """`auto_map` of the config, which names code in the folder. `every` says that all its entries are `absent`."""
+
+    absent: tuple[AbsentCode, ...]
+    every: bool
+
+
+@dataclass(frozen=True)
+class QuantConfig:
+    """hf_quant_config.json. `says_nothing`: it names no way of quantising, neither for weights nor for the cache."""
+
+    file: str
+    says_nothing: bool
+
+
+@dataclass(frozen=True)
 class Files:
     """The files of a checkpoint.
 
     `kind` is `safetensors` or `pickle`; `size` is in bytes. `has_config` says whether a config.json is
     there; `whole_folder` is False when the person named a single file. `nested_in` is the key of a
     trainer's saved state in which the tensors sit. `beside` compares a pickle that lies beside the
-    safetensors: None without one, or when both hold the same names.
+    safetensors: None without one, or when both hold the same names. `code` is `auto_map`, None without one;
+    `quant_config` is hf_quant_config.json, None without one.
     """
 
     kind: str
@@ -40,6 +74,8 @@ class Files:
     nested_in: str | None
     state_keys: tuple[str, ...]
     beside: Known[NameDifference | None]
+    code: CodeMap | None
+    quant_config: QuantConfig | None
 
 
 def describe_files(checkpoint: Checkpoint) -> Files:
@@ -56,7 +92,39 @@ def describe_files(checkpoint: Checkpoint) -> Files:
         nested_in=checkpoint.nested_in,
         state_keys=checkpoint.state_keys,
         beside=_difference(checkpoint),
+        code=_code(checkpoint),
+        quant_config=_quant_config(checkpoint),
     )
+
+
+def _code(checkpoint: Checkpoint) -> CodeMap | None:
+    """The entries of `auto_map` (transformers, dynamic_module_utils.py): `module.Class`, or `org/repo--module.Class`
+    for code in another repository, which is not looked for."""
+    mapping: Any = checkpoint.config.object.get("auto_map") if checkpoint.config else None
+    if not isinstance(mapping, dict) or not mapping or not checkpoint.whole_folder:
+        return None
+    names = frozenset(checkpoint.names_in_folder())
+    absent: list[AbsentCode] = []
+    for kind, value in mapping.items():
+        module, dot, _ = value.rpartition(".") if isinstance(value, str) else ("", "", "")
+        if not dot or "--" in module:
+            continue
+        top = module.split(".")[0]
+        if f"{top}.py" not in names and top not in names:
+            absent.append(AbsentCode(f"auto_map.{kind}", kind, value, f"{module.replace('.', '/')}.py"))
+    return CodeMap(tuple(absent), len(absent) == len(mapping))
+
+
+def _quant_config(checkpoint: Checkpoint) -> QuantConfig | None:
+    document = checkpoint.json(QUANT_CONFIG)
+    if document is None:
+        return None
+    empty = any(fault.kind == "empty_file" for fault in document.faults)
+    if not document.readable or not isinstance(document.value, dict):
+        return QuantConfig(QUANT_CONFIG, empty or (document.readable and document.value is None))
+    inner = document.object.get("quantization")
+    places = (document.object, inner if isinstance(inner, dict) else {})
+    return QuantConfig(QUANT_CONFIG, not any(place.get(key) for place in places for key in _WAYS))
 
 
 def _difference(checkpoint: Checkpoint) -> Known[NameDifference | None]:

@@ -60,8 +60,8 @@ class Incomplete:
 class Stranger:
     """Stored names that no table claims, gathered by where they stand.
 
-    `kind`: `buffer` (rotary buffers and the like), `target` (a frozen copy of the target) or
-    `unknown`. `resembles` is the missing parameter that the first of them looks like, if any. `explained`
+    `names` are the first fifty of `every`. `kind`: `buffer` (rotary buffers and the like), `target` (a frozen copy of
+    the target) or `unknown`. `resembles` is the missing parameter that the first of them looks like, if any. `explained`
     says that they are a layer under another name, which `Missing.found_as` tells.
     """
 
@@ -71,6 +71,7 @@ class Stranger:
     count: int
     resembles: str | None = None
     explained: bool = False
+    every: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class Layout:
     collisions: tuple[str, ...] = ()
     layers: tuple[int, ...] = ()
     layer_names: tuple[str, ...] = ()
+    stems: tuple[str, ...] = ()
 
 
 def lay_out(
@@ -124,6 +126,7 @@ def lay_out(
         collisions=tuple(collisions),
         layers=tuple(layers),
         layer_names=tuple(sorted(aliases)),
+        stems=tuple(stems),
     )
 
 
@@ -259,5 +262,5 @@ def _strangers(strange: Sequence[Named], missing: Sequence[Missing], known: Know
         near = difflib.get_close_matches(members[0].canonical, lacking, n=1, cutoff=0.6) if kind == "unknown" else []
         stored = tuple(n.stored for n in members)
         explained = bool(renamed) and all(name.startswith(renamed) for name in stored)
-        found.append(Stranger(kind, where, stored[:50], len(stored), near[0] if near else None, explained))
+        found.append(Stranger(kind, where, stored[:50], len(stored), near[0] if near else None, explained, stored))
     return tuple(found)

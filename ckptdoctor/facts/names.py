@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Named", "Prefix", "canonical_names", "prefixes_of"]
+__all__ = ["Named", "Prefix", "PrivateNames", "canonical_names", "prefixes_of", "private_names_of"]
 
 MAX_STRIPPED = 8
 
@@ -18,13 +18,15 @@ class Named:
     """A stored name and its canonical form: prefixes off, layer 0 called `layers.0`.
 
     `prefix` is what was taken off (`""` for nothing), `alias` the layer's name as stored (`midlayer`,
-    `layers.0`; `""` outside layers).
+    `layers.0`; `""` outside layers). `private` is the trainer whose own name it is (rules/facts/naming.yaml,
+    `private_names`; `""` for a name that engines may know).
     """
 
     stored: str
     canonical: str
     prefix: str
     alias: str
+    private: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,59 @@ class Prefix:
     covers_map: bool
 
 
+@dataclass(frozen=True)
+class PrivateNames:
+    """Names that one trainer used for itself and that no engine looks for: what the first two of them mean is told."""
+
+    trainer: str
+    count: int
+    of: int
+    examples: tuple[str, ...]
+    meanings: tuple[str, ...]
+
+
 def canonical_names(names: Iterable[str], naming: Mapping[str, Any], *, strip_model: bool) -> dict[str, Named]:
     """Stored name → `Named`. With `strip_model`, a leading `model.` is a prefix too (drafts, not whole models)."""
     prefixes = [row["text"] for row in naming["trainer_prefixes"]]
     if strip_model:
         prefixes.append(naming["model_prefix"])
     aliases = [(re.compile(row["from"]), row["to"]) for row in naming["layer_aliases"]]
-    return {name: _name(name, prefixes, aliases) for name in names}
+    found = {name: _name(name, prefixes, aliases) for name in names}
+    return _with_private(found, naming) if strip_model else found
+
+
+def _with_private(found: Mapping[str, Named], naming: Mapping[str, Any]) -> dict[str, Named]:
+    """The same with a trainer's own names understood, where all the signs of that trainer are there."""
+    canonical = [n.canonical for n in found.values()]
+    result = dict(found)
+    for row in naming["private_names"]:
+        if not all(any(re.search(sign, name) for name in canonical) for sign in row["signs"]):
+            continue
+        patterns = [(re.compile(old), new) for old, new in row["names"].items()]
+        for name, known in found.items():
+            for pattern, new in patterns:
+                meaning, changed = pattern.subn(new, known.canonical)
+                if changed:
+                    result[name] = Named(name, meaning, known.prefix, "", row["trainer"])
+                    break
+    return result
+
+
+def private_names_of(named: Iterable[Named]) -> tuple[PrivateNames, ...]:
+    """The trainers whose own names are there."""
+    all_named = list(named)
+    found = []
+    for trainer in dict.fromkeys(n.private for n in all_named if n.private):
+        members = [n for n in all_named if n.private == trainer]
+        # The telling ones first: modules of which the name itself is another.
+        members.sort(key=lambda n: n.stored.rpartition(".")[0].endswith(n.canonical.rpartition(".")[0].rpartition(".")[2]))
+        shown = members[:2]
+        found.append(
+            PrivateNames(
+                trainer, len(members), len(all_named), tuple(n.stored for n in shown), tuple(n.canonical for n in shown)
+            )
+        )
+    return tuple(found)
 
 
 def _name(stored: str, prefixes: list[str], aliases: list[tuple[re.Pattern[str], str]]) -> Named:

@@ -27,7 +27,8 @@ class Target:
     config does not give are unknown. `has_experts`, `is_quantised` and `is_hybrid` (attention beside
     state-space or linear layers) are what engines look at when they choose how to run it. `root` is the
     folder, for its tokenizer files; None when a single file was named. `dense_layers` is how many layers
-    stand before the first with experts (`first_k_dense_replace`), 0 where the config does not say.
+    stand before the first with experts (`first_k_dense_replace`), 0 where the config does not say. `max_positions` is
+    the number of positions that it can take (`max_position_embeddings`).
     """
 
     path: str
@@ -43,6 +44,7 @@ class Target:
     is_quantised: bool = False
     is_hybrid: bool = False
     dense_layers: int = 0
+    max_positions: Known[int] = Unknown("max_position_embeddings in the target's config")
 
 
 def read_target(path: str, known: Knowledge | None = None) -> Target:
@@ -77,6 +79,7 @@ def read_target(path: str, known: Knowledge | None = None) -> Target:
         is_quantised=bool(document.object.get("quantization_config") or config.get("quantization_config")),
         is_hybrid=any(config.get(key) for key in words["hybrid"]),
         dense_layers=_count(config.get("first_k_dense_replace")),
+        max_positions=_size(config, words["max_positions"]),
     )
 
 

@@ -65,7 +65,7 @@ class OutputFile:
     """A file of the copy. `name` is relative to its root, with `/`; `like` is the file whose mode and time it keeps.
 
     `source` is the name of the source file that it stands for, None for a new file. `unchanged` says that it is that
-    file, byte for byte.
+    file, byte for byte. `keep` are permissions and time of last change (in ns) for a file that is like none.
     """
 
     name: str
@@ -73,6 +73,7 @@ class OutputFile:
     like: Path | None = None
     source: str | None = None
     unchanged: bool = False
+    keep: tuple[int, int] | None = None
 
     @property
     def size(self) -> int:

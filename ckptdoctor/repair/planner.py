@@ -47,16 +47,20 @@ class Options:
 
 @dataclass(frozen=True)
 class Unfixed:
-    """A finding that stays, and why nothing is done about it, in a sentence."""
+    """A finding that stays, and why nothing is done about it, in a sentence; for one without a treatment (`treated`
+    False) what its rule advises."""
 
     finding: Finding
     why: str
+    treated: bool = True
 
 
 @dataclass(frozen=True)
 class RepairPlan:
     """What would be done. `before` and `after` are the draft as it is and as it would be; `steps` the proposals in the
-    order in which they are made, each in the names that the steps before it left."""
+    order in which they are made, each in the names that the steps before it left. `appeared` are errors that only the
+    repaired draft would have, `ineffective` the steps whose finding would stay: with either, nothing is written. `bases`
+    are the draft before each step."""
 
     before: Survey
     after: Survey
@@ -64,7 +68,8 @@ class RepairPlan:
     steps: tuple[Proposal, ...]
     unfixed: tuple[Unfixed, ...]
     appeared: tuple[Finding, ...] = ()
-    states: tuple[State, ...] = field(default=(), repr=False)
+    ineffective: tuple[Proposal, ...] = ()
+    bases: tuple[State, ...] = field(default=(), repr=False)
 
 
 @dataclass
@@ -90,7 +95,7 @@ def plan_repair(
 
     before = look(checkpoint)
     state, now, earlier = State.of(checkpoint), before, earlier_of(checkpoint)
-    states = [state]
+    bases: list[State] = []
     course = _Course()
     answers: list[tuple[Finding, Proposal | Refusal | None]] = []
     for _ in range(_ROUNDS):
@@ -99,12 +104,16 @@ def plan_repair(
         batch = _next(case, answers, options, wanted, course)
         if not batch:
             break
-        state = state.after(edit for proposal in batch for edit in proposal.edits)
+        base, state = state, state.after(edit for proposal in batch for edit in proposal.edits)
         course.made += batch
-        states.append(state)
+        bases += [base] * len(batch)
         now = look(state.checkpoint)
     unfixed = tuple(_unfixed(finding, answer, options, wanted, course) for finding, answer in answers)
-    return RepairPlan(before, now, state, tuple(course.made), unfixed, _appeared(before, now), tuple(states))
+    still = {(a.treatment, a.subject) for _, a in answers if isinstance(a, Proposal)}
+    ineffective = tuple(p for p in course.made if (p.treatment, p.subject) in still)
+    return RepairPlan(
+        before, now, state, tuple(course.made), unfixed, _appeared(before, now), ineffective, tuple(bases)
+    )
 
 
 def _case(now: Survey, options: Options) -> Case:
@@ -203,7 +212,8 @@ def _unfixed(
     wanted: Callable[[Proposal], bool],
     course: _Course,
 ) -> Unfixed:
-    return Unfixed(finding, _why(finding, answer, options, wanted, course))
+    why = _why(finding, answer, options, wanted, course)
+    return Unfixed(finding, why, answer is not None and (isinstance(answer, Refusal) or bool(answer.edits)))
 
 
 def _why(

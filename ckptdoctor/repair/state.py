@@ -70,7 +70,7 @@ class State:
 
     def after(self, edits: Iterable[Edit]) -> State:
         """The draft with `edits` made, all at once. Raises `BrokenEditError` for one that does not fit."""
-        edits = tuple(edits)
+        edits = tuple(dict.fromkeys(edits))  # two proposals may ask for the same edit
         state = self._with_tensors(edits)
         for edit in edits:
             state = state._with_other(edit)
@@ -131,11 +131,11 @@ class State:
                 state = self._without_faults(lambda f: f.kind == "tensor_in_two_files" and f.file == file)
                 return replace(state, second_copies=self.second_copies | {(file, name)})
             case SetConfig(key, value, file):
-                return self._with_json(file, _put(self._value(file), key.split("."), value))
+                return self._with_json(file, _put(self.value(file), key.split("."), value))
             case RemoveConfig(key, file):
-                return self._with_json(file, _cut(self._value(file), key.split(".")))
+                return self._with_json(file, _cut(self.value(file), key.split(".")))
             case RewriteJson(file):
-                state = self._with_json(file, self._value(file))
+                state = self._with_json(file, self.value(file))
                 return state._without_faults(lambda f: f.file == file and f.kind in _OF_JSON)
             case RewriteIndex(file):
                 return replace(self._without_faults(lambda f: f.kind in _OF_INDEX), index=file)
@@ -162,7 +162,8 @@ class State:
         )  # fmt: skip
         return replace(self, checkpoint=changed, converted={**self.converted, file: to})
 
-    def _value(self, file: str) -> dict[str, Any]:
+    def value(self, file: str) -> dict[str, Any]:
+        """The content of the JSON `file` as it would be; empty when there is none."""
         if file in self.json:
             return dict(self.json[file])
         document = self.checkpoint.config if file == "config.json" else self.checkpoint.json(file)

@@ -13,7 +13,7 @@ from ckptdoctor.findings import Examination, Finding, Fix, Location, Report, Sev
 from ckptdoctor.report.surface import Surface
 from ckptdoctor.report.wording import skipped_rules
 
-__all__ = ["SCHEMA_VERSION", "as_data", "dumps", "render"]
+__all__ = ["SCHEMA_VERSION", "as_data", "dumps", "finding_data", "render"]
 
 SCHEMA_VERSION = 1
 
@@ -52,12 +52,13 @@ def _checkpoint(examination: Examination) -> dict[str, Any]:
         "target": _plain(examination.target),
         "plans": _plain(examination.plans),
         "serving": [{field.name: getattr(s, field.name) for field in fields(s)} for s in examination.serving],
-        "findings": [_finding(f) for f in examination.findings],
+        "findings": [finding_data(f) for f in examination.findings],
         "skipped": [{"rule": s.rule, "needs": s.needs} for s in examination.skipped],
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def finding_data(finding: Finding) -> dict[str, Any]:
+    """A finding as the plain object of the report."""
     return {
         "rule": finding.rule,
         "name": finding.name,

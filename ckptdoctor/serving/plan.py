@@ -175,6 +175,11 @@ class LoadPlan:
         return tuple(p.name for p in lost if p.initial in ("random", "empty"))
 
     @property
+    def left_biases(self) -> tuple[str, ...]:
+        """Those of `left_random` that are biases."""
+        return tuple(name for name in self.left_random if name.endswith(".bias"))
+
+    @property
     def left_at_ones(self) -> tuple[str, ...]:
         """Used norms that stay at ones."""
         return tuple(p.name for p in self.parameters if p.used and p.state == "initial" and p.initial == "ones")

@@ -6,18 +6,22 @@ stand in the order of the map, so no entry changes its place and nothing is sort
 
 from __future__ import annotations
 
+from ckptdoctor.facts.maps import MapReading
 from ckptdoctor.repair.edits import ReplaceTensor
 from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
+from ckptdoctor.repair.whole_numbers import whole_numbers
 from ckptdoctor.unknown import Unknown
 
 __all__ = ["propose"]
+
+_FACTORS = {"absolute": 0, "offset_twice": 2}
 
 
 def propose(case: Case) -> Proposed:
     """d2t as I64 offsets of the same length, in the same order.
 
     Only a map of which one reading alone is left is touched: t2d confirms it to the last id, or it is the only one that
-    fits. Refused for every other map.
+    fits. Refused for every other map, and for floats that may have been rounded.
     """
     import numpy as np
 
@@ -25,20 +29,30 @@ def propose(case: Case) -> Proposed:
     stored, reading = vocab.d2t, vocab.map
     if isinstance(stored, Unknown) or stored is None or reading is None:
         raise RefusedError("unread")
-    if reading.verdict == "open":
-        raise RefusedError("open", name=stored.name, readings=reading.readings)
-    if reading.verdict == "damaged":
-        raise RefusedError("damaged", name=stored.name)
-    factor = {"absolute": 0, "offset_twice": 2}.get(reading.verdict)
-    if factor is None:
-        raise RefusedError("right", name=stored.name)
-    if reading.confirmed not in (None, factor):
-        raise RefusedError("other", name=stored.name)
-    if reading.confirmed is None and reading.readings != (factor,):
-        raise RefusedError("undecided", name=stored.name)
-    values = case.checkpoint.integers(stored.name)
-    if isinstance(values, Unknown):
-        raise RefusedError("unread")
+    factor = _factor(reading, stored.name)
+    info = case.checkpoint.tensors[stored.name]
+    values = whole_numbers(case.checkpoint, info, proven=reading.confirmed == factor)
     offsets = values + (factor - 1) * np.arange(len(values), dtype=np.int64)
     edit = ReplaceTensor(stored.name, "I64", stored.shape, offsets.astype("<i8").tobytes())
     return Proposed((edit,), subject="d2t")
+
+
+def _factor(reading: MapReading, name: str) -> int:
+    """k of `target = d2t[i] + k * i`, where no other one is possible."""
+    match reading.verdict:
+        case "open":
+            raise RefusedError("open", name=name, readings=reading.readings)
+        case "damaged":
+            raise RefusedError("damaged", name=name)
+        case "zeros_never_loaded" | "zeros_undecided" | "zeros_lost":
+            raise RefusedError("zeros", name=name)
+        case "right" if reading.confirmed is None and len(reading.readings) > 1:
+            raise RefusedError("two_readings", name=name, readings=reading.readings)
+    factor = _FACTORS.get(reading.verdict)
+    if factor is None:
+        raise RefusedError("right", name=name)
+    if reading.confirmed not in (None, factor):
+        raise RefusedError("other", name=name)
+    if reading.confirmed is None and reading.readings != (factor,):
+        raise RefusedError("undecided", name=name)
+    return factor

@@ -1,4 +1,4 @@
-"""What the tests of the rules share: the builder on the path, and each recipe built once."""
+"""What the tests share: the builder of the fixtures on the path, and each recipe built once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from recipe_cases import Built
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 for folder in (ROOT / "fixtures", ROOT / "tests" / "fixtures"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

@@ -1,0 +1,34 @@
+"""Whether two stored tensors are the same bytes: read side by side in small chunks, in constant memory."""
+
+from __future__ import annotations
+
+from ckptdoctor.checkpoint import Checkpoint, TensorInfo
+from ckptdoctor.unknown import Known, Unknown
+
+__all__ = ["alike"]
+
+_CHUNK = 1 << 20
+
+
+def alike(checkpoint: Checkpoint, first: TensorInfo, second: TensorInfo) -> Known[bool]:
+    """Whether both have the same dtype, shape and bytes; unknown where the bytes are in no safetensors file."""
+    if (first.dtype, first.shape) != (second.dtype, second.shape):
+        return False
+    paths = checkpoint.real_path(first.file), checkpoint.real_path(second.file)
+    spans = (first.start, first.end), (second.start, second.end)
+    (start, end), (other, last) = spans
+    if paths[0] is None or paths[1] is None or start is None or end is None or other is None or last is None:
+        return Unknown("both tensors as bytes of a safetensors file")
+    if end - start != last - other:
+        return Unknown("files that are not cut short")
+    with paths[0].open("rb") as left, paths[1].open("rb") as right:
+        left.seek(start)
+        right.seek(other)
+        for at in range(start, end, _CHUNK):
+            length = min(_CHUNK, end - at)
+            ours, theirs = left.read(length), right.read(length)
+            if len(ours) != length or len(theirs) != length:
+                return Unknown("files that are not cut short")
+            if ours != theirs:
+                return False
+    return True

@@ -1,0 +1,84 @@
+"""Layouts: the ways in which engines want a draft's names, as renames of what is stored. Data: rules/facts/naming.yaml."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any
+
+from ckptdoctor.facts import Facts
+from ckptdoctor.facts.knowledge import knowledge
+from ckptdoctor.facts.names import Named, canonical_names
+from ckptdoctor.repair.choosing import Option
+from ckptdoctor.repair.edits import RenameTensor
+
+__all__ = ["layer_forms", "layouts", "named_tensors"]
+
+_LAYER = re.compile(r"layers\.(\d+)\.")
+
+
+def named_tensors(facts: Facts) -> Mapping[str, Named]:
+    """Every stored name with what it means."""
+    return canonical_names(facts.tensors, knowledge().naming, strip_model=facts.draft.tabled)
+
+
+def layer_forms(numbers: set[int]) -> Iterator[str]:
+    """What the layers `numbers` may be called: `midlayer.`, `layers.{n}.`, in the order of the data."""
+    for row in _data()["layers"]:
+        if not row.get("only") or numbers == {0}:
+            yield row["name"]
+
+
+def layouts(facts: Facts) -> list[Option]:
+    """The draft as it is, and then every other layout that is known, as renames of all tensors that it calls otherwise.
+
+    A layout in which two tensors would have one name is left out. Names that no parameter of a draft has, or that
+    carry a trainer's prefix, stay as they are in all of them.
+    """
+    named = named_tensors(facts)
+    known = set(_data()["prefixes"])
+    movable = {n: m for n, m in named.items() if m.prefix in known and not _is_stranger(facts, n)}
+    numbers = {int(found[1]) for m in movable.values() if (found := _LAYER.match(m.canonical))}
+    options = {(): Option("the names as they are", ())}
+    for layer, prefix, style in product(layer_forms(numbers), _data()["prefixes"], (None, 0, 1)):
+        renames = []
+        for name, meaning in movable.items():
+            to = _called(meaning.canonical, layer, prefix, style)
+            if to != name:
+                renames.append(RenameTensor(name, to))
+        moved = {r.name: r.to for r in renames}
+        if len({moved.get(name, name) for name in facts.tensors}) == len(facts.tensors):
+            options.setdefault(tuple(renames), Option(_label(facts, layer, prefix, style), tuple(renames)))
+    return list(options.values())
+
+
+def _called(canonical: str, layer: str, prefix: str, style: int | None) -> str:
+    """The name of the parameter `canonical` in a layout. `style` picks one of two names, None leaves it."""
+    bare = canonical.startswith(tuple(_data()["bare"]))
+    found = _LAYER.match(canonical)
+    name = canonical if found is None else layer.format(n=found[1]) + canonical[found.end() :]
+    if style is not None:
+        for names in _data()["same"]:
+            old = next((n for n in names if name.startswith(n)), None)
+            if old is not None:
+                name = names[style] + name[len(old) :]
+                break
+    return name if bare else prefix + name
+
+
+def _label(facts: Facts, layer: str, prefix: str, style: int | None) -> str:
+    words = f"{prefix}{layer.replace('{n}', 'N')}*"
+    several = any(n.startswith(tuple(part)) for part in _data()["same"] for n in facts.tensors)
+    return f"{words} with {_data()['same'][0][style].rstrip('.')}" if style is not None and several else words
+
+
+def _is_stranger(facts: Facts, name: str) -> bool:
+    names = facts.draft.names
+    # Strangers are counted to the last, and named up to the fiftieth: with more than that nothing is certain.
+    return any(name in s.names or (s.where and name.startswith(f"{s.where}.")) for s in getattr(names, "strangers", ()))
+
+
+def _data() -> Mapping[str, Any]:
+    data: Mapping[str, Any] = knowledge().naming["layouts"]
+    return data

@@ -1,0 +1,45 @@
+"""What the treatments that give tensors other names have in common: a check that all fits, and the choice of a layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ckptdoctor.repair.choosing import Option, reach, suits_all
+from ckptdoctor.repair.edits import Edit
+from ckptdoctor.repair.proposal import Case, RefusedError
+from ckptdoctor.unknown import Unknown
+
+__all__ = ["all_fits", "most_served"]
+
+
+def all_fits(case: Case, edits: Sequence[Edit]) -> None:
+    """Raise `RefusedError` unless the draft is what it was before these renames, complete, and without a shape that
+    disagrees."""
+    before, after = case.facts.draft, case.after(edits).draft
+    if after.algorithm != before.algorithm or isinstance(after.names, Unknown):
+        raise RefusedError("other_draft", before=before.algorithm_name, after=after.algorithm_name)
+    if after.names.collisions:
+        raise RefusedError("collision", name=after.names.collisions[0], other="another name of this parameter")
+    lacking = [n for m in after.names.missing for n in m.names] + [n for i in after.names.incomplete for n in i.absent]
+    if lacking:
+        raise RefusedError("parts", names=lacking[:6])
+    wrong = [s.tensor for s in _known(after.shapes)] + [s.tensor for s in _known(after.sizes)]
+    if wrong:
+        raise RefusedError("shapes", names=wrong[:6])
+
+
+def most_served(case: Case, options: Sequence[Option]) -> Option:
+    """The option that suits the named engines; without any, the one that most known releases load, the first of equals.
+
+    Raises `RefusedError('split')` when two named engines want different ones.
+    """
+    if len(options) == 1:
+        return options[0]
+    if case.engines:
+        return suits_all(case, options)[0]
+    reached = [reach(case, case.after(option.edits)) for option in options]
+    return max(zip(options, reached, strict=True), key=lambda pair: (pair[1].whole, pair[1].served))[0]
+
+
+def _known(rows: object) -> Sequence:  # type: ignore[type-arg]
+    return rows if isinstance(rows, tuple) else ()

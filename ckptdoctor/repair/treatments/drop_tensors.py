@@ -1,0 +1,68 @@
+"""Tensors that are no part of the draft are left out: copies of the target, rotary buffers, a trainer's own.
+
+vLLM stops on a name that it has no parameter for; SGLang from 0.4.9 on and the EAGLE reference pass over it. What no
+engine reads can go, unless it is a trained part of the draft under another name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ckptdoctor.facts.draft import Draft
+from ckptdoctor.facts.knowledge import knowledge
+from ckptdoctor.facts.names import Named, canonical_names
+from ckptdoctor.repair.edits import DropTensor
+from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
+from ckptdoctor.unknown import Unknown
+
+__all__ = ["propose"]
+
+
+def propose(case: Case, names: Sequence[str], kind: str, resembles: str | None) -> Proposed:
+    """`names` left out. `kind` and `resembles` are those of the `Stranger` that they are.
+
+    Refused as long as the draft lacks anything that they might be, and for names that a named engine reads, that stand
+    where the draft's own stand, inside a decoder layer, or are low-rank adapters.
+    """
+    draft = case.facts.draft
+    if resembles is not None:
+        raise RefusedError("resembles", name=names[0], resembles=resembles)
+    known = knowledge()
+    for plan in case.plans:
+        used = next((s for s in plan.stored if s.fate == "used" and s.name in names), None)
+        if used is not None:
+            raise RefusedError("read", name=used.name, engine=plan.label)
+    adapters = [re.compile(pattern) for pattern in known.naming["adapter_parts"]]
+    adapter = next((n for n in names if any(p.search(n) for p in adapters)), None)
+    if adapter is not None:
+        raise RefusedError("adapter", name=adapter)
+    if kind != "buffer":
+        named = canonical_names(case.facts.tensors, known.naming, strip_model=draft.tabled)
+        _refuse_parts(names, named, kind)
+        lacking = _lacking(draft)
+        if lacking is not None:
+            raise RefusedError("lacking", name=names[0], lacking=lacking)
+    return Proposed(tuple(DropTensor(name) for name in names), subject=f"{kind} tensors, {names[0]} first")
+
+
+def _refuse_parts(names: Sequence[str], named: dict[str, Named], kind: str) -> None:
+    """Refuse names that stand where parameters of the draft stand."""
+    others = {n.prefix for n in named.values() if n.prefix and n.stored not in names}
+    for name in names:
+        if kind == "target" and any(name.startswith(prefix) for prefix in others):
+            raise RefusedError("same_prefix", name=name)
+        if kind == "unknown" and named[name].alias:
+            raise RefusedError("in_layer", name=name)
+
+
+def _lacking(draft: Draft) -> str | None:
+    """A parameter that the draft should store and does not."""
+    if isinstance(draft.names, Unknown):
+        return None
+    for part in (*draft.names.missing, *draft.names.incomplete):
+        return part.names[0] if hasattr(part, "names") else part.absent[0]
+    return "lm_head.weight" if draft.algorithm in _OWN_HEAD and draft.head is None else None
+
+
+_OWN_HEAD = ("eagle3", "peagle")

@@ -1,0 +1,41 @@
+"""A decoder layer that is stored whole under a name of its own gets a name that engines look for."""
+
+from __future__ import annotations
+
+from ckptdoctor.repair.choosing import Option
+from ckptdoctor.repair.edits import RenameTensor
+from ckptdoctor.repair.layouts import layer_forms, named_tensors
+from ckptdoctor.repair.naming import all_fits, most_served
+from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
+from ckptdoctor.unknown import Unknown
+
+__all__ = ["propose"]
+
+
+def propose(case: Case, layer: str, stem: str) -> Proposed:
+    """The tensors under `stem` as those of `layer` (`layers.0`), called as the named engines, or most releases, look for.
+
+    Only where one whole layer is missing and one stem is there, and all parts are there with shapes that fit.
+    Refused else: which of several is which cannot be told.
+    """
+    names = case.facts.draft.names
+    if isinstance(names, Unknown):
+        raise RefusedError("unread")
+    whole = [m.where for m in names.missing if m.whole]
+    if len(whole) > 1 or len(names.layer_stems) > 1:
+        raise RefusedError("several", layers=whole, stems=[s.rstrip(".") for s in names.layer_stems])
+    parts = {n: m for n, m in named_tensors(case.facts).items() if n.startswith(f"{stem}.")}
+    prefix = next((m.prefix for m in parts.values()), "")
+    number = int(layer.removeprefix("layers."))
+    others = {int(m.canonical.split(".")[1]) for m in named_tensors(case.facts).values()
+              if m.canonical.startswith("layers.") and m.canonical.split(".")[1].isdecimal()}  # fmt: skip
+    options = []
+    for form in layer_forms({*others, number}):
+        to = prefix + form.format(n=number)
+        edits = tuple(RenameTensor(n, to + n[len(stem) + 1 :]) for n in parts)
+        taken = next((e for e in edits if e.to in case.facts.tensors), None)
+        if taken is not None:
+            raise RefusedError("collision", name=taken.name, other=taken.to)
+        options.append(Option(f"{to}*", edits))
+    all_fits(case, options[0].edits)
+    return Proposed(most_served(case, options).edits, subject=f"the layer {layer}")

@@ -1,0 +1,38 @@
+"""num_hidden_layers says how many layers are stored.
+
+SGLang (from 0.5.12) and vLLM (from 0.11.1) build as many layers as the config says; older ones refuse more than one.
+"""
+
+from __future__ import annotations
+
+from ckptdoctor.repair.edits import Edit, SetConfig
+from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
+from ckptdoctor.unknown import Unknown
+
+__all__ = ["propose"]
+
+
+def propose(case: Case) -> Proposed:
+    """The depth, where it was read, becomes the number of stored layers; layer_types beside it is made as long.
+
+    It rests on no assumption where the one stored layer has a name without a number, which leaves room for one only.
+    Refused where a layer in the middle is missing, and where layer_types names several kinds.
+    """
+    draft = case.facts.draft
+    stored, names, key = draft.depth_stored, draft.names, draft.depth_claimed_key
+    if isinstance(stored, Unknown) or isinstance(names, Unknown) or key is None or not stored:
+        raise RefusedError("unread")
+    gap = next((m.where for m in names.missing if m.whole), None)
+    if gap is not None:
+        raise RefusedError("gap", layer=gap)
+    edits: list[Edit] = [SetConfig(key, stored)]
+    beside = key.removesuffix("num_hidden_layers") + "layer_types"
+    types = case.facts.config.at(beside)
+    if types is not None and isinstance(types.value, list) and types.value and len(types.value) != stored:
+        if any(kind != types.value[0] for kind in types.value):
+            raise RefusedError("kinds", key=beside)
+        edits.append(SetConfig(beside, [types.value[0]] * stored))
+    numberless = stored == 1 and names.layer_names == ("midlayer",)
+    fewer = draft.depth_claimed is not None and stored < draft.depth_claimed
+    assumption = None if fewer and numberless else "none_lost" if fewer else "all_trained"
+    return Proposed(tuple(edits), subject="num_hidden_layers", assumption=assumption)
