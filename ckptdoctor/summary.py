@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Any
 
 from ckptdoctor.facts import Facts, Target
+from ckptdoctor.findings import Severity
 from ckptdoctor.rulebook import Judgement
 from ckptdoctor.text import plural, show
 from ckptdoctor.unknown import Unknown
@@ -105,10 +106,19 @@ def target_summary(target: Target | None) -> dict[str, Any] | None:
     }
 
 
-def next_commands(path: str, target: Target | None, judgement: Judgement, shipped: Container[str]) -> tuple[str, ...]:
+def next_commands(
+    path: str, target: Target | None, judgement: Judgement, shipped: Container[str], engines: Sequence[str] = (), folder: bool = True
+) -> tuple[str, ...]:
     """Commands worth running next: an explanation of the worst finding (of a rule whose id is in `shipped`: others
-    need their folder), and the scan with what was missing."""
+    need their folder), the repair if one is possible and a whole `folder` was scanned, and the scan with what was missing."""
     commands = [f"ckptdoctor explain {f.rule}" for f in judgement.findings if f.rule in shipped][:1]
+    possible = [f.fix for f in judgement.findings if f.fix and not f.fix.refused and f.severity is not Severity.NOTE]
+    if possible and folder:
+        words = ["ckptdoctor", "fix", path, "--out", "NEW"]
+        words += ["--target", target.path] if target is not None else []
+        words += [word for engine in engines for word in ("--engine", engine)]
+        words += [] if any(fix.safety == "safe" for fix in possible) else ["--unsafe"]
+        commands.append(show(shlex.join(words), 4096))
     if target is None and any("--target" in skip.needs for skip in judgement.skipped):
         commands.append(f"ckptdoctor scan {show(shlex.quote(path))} --target PATH-OF-THE-TARGET")
     return tuple(commands)

@@ -18,13 +18,14 @@ from generator import (  # noqa: E402
     index_page,
     refreshed,
     rule_page,
+    treatments_page,
     writers_page,
 )
 
 from ckptdoctor.examining import rulebook  # noqa: E402
 from ckptdoctor.serving.contracts import contracts  # noqa: E402
 
-WRITTEN = ("json.md", "own-rules.md", "serving.md")
+WRITTEN = ("fix.md", "json.md", "own-rules.md", "serving.md")
 """The pages that are written by hand; only the output of the commands in them is renewed."""
 
 FOLDERS = ("rules", "engines")
@@ -44,6 +45,7 @@ def pages(folder: Path = HERE) -> Iterator[tuple[Path, str]]:
     yield folder / "writers.md", writers_page()
     yield folder / "algorithms.md", algorithms_page()
     yield folder / "facts.md", facts_page()
+    yield folder / "treatments.md", treatments_page(rules)
     for name in WRITTEN:
         yield folder / name, refreshed(_text(folder / name))
 

@@ -49,6 +49,7 @@ class Checkpoint:
     of a trainer's state that the tensors sit in, if any. `beside_names` are the names in a pickle that
     lies beside the safetensors: None if there is none, unknown without torch. `index_file` is the name of
     the index, if there is one. `second_copies` are the tensors whose name an earlier file has already.
+    `rivals` are other dictionaries of tensors in a PyTorch file (`""`: its outermost one).
     `arrays` and `omitted` are for a checkpoint as a repair would make it: values of tensors that get others,
     and files that it leaves out.
     """
@@ -90,7 +91,7 @@ class Checkpoint:
         return self._folder.path(name) if self._folder else None
 
     def with_arrays(self, arrays: Mapping[str, npt.NDArray[Any]], **changes: Any) -> Checkpoint:
-        """A checkpoint like this one with `changes` to its fields; `arrays` are the values of tensors that have others."""
+        """A checkpoint like this one with `changes` to its fields; `arrays` are values of tensors that get others."""
         return replace(self, arrays=dict(arrays), **changes)
 
     def names_in_folder(self) -> tuple[str, ...]:
@@ -214,6 +215,8 @@ def _open_pickles(path: str, folder: Folder, weights: Weights) -> Checkpoint:
     tensors: dict[str, TensorInfo] = {}
     again: dict[str, list[TensorInfo]] = {}
     values: dict[str, Any] = {}
+    places: dict[str, str] = {}
+    rivals: list[str] = []
     nested: str | None = None
     others: tuple[str, ...] = ()
     sound = True
@@ -224,6 +227,8 @@ def _open_pickles(path: str, folder: Folder, weights: Weights) -> Checkpoint:
         nested, others = nested or pickled.nested_in, others or pickled.others
         for key, tensor in (pickled.values or {}).items():
             values.setdefault(key, tensor)
+            places.setdefault(key, name)
+        rivals += pickled.rivals
         _join(tensors, pickled.tensors, again, faults)
     faults += _index_faults(weights, tensors, again)
     return Checkpoint(
@@ -232,11 +237,15 @@ def _open_pickles(path: str, folder: Folder, weights: Weights) -> Checkpoint:
         names_sound=sound and _complete(weights), nested_in=nested, state_keys=others, _folder=folder, _values=values,
         index_file=weights.index.file if weights.index else None,
         second_copies=tuple(info for copies in again.values() for info in copies),
+        rivals=tuple(dict.fromkeys(rivals)), _value_files=places,
     )  # fmt: skip
 
 
 def _join(
-    tensors: dict[str, TensorInfo], more: tuple[TensorInfo, ...], again: dict[str, list[TensorInfo]], faults: list[Fault]
+    tensors: dict[str, TensorInfo],
+    more: tuple[TensorInfo, ...],
+    again: dict[str, list[TensorInfo]],
+    faults: list[Fault],
 ) -> None:
     """Add the tensors of one more file; a name that is there already keeps its first file, `again` has the others."""
     twice = []

@@ -54,9 +54,16 @@ def _sections(rule: Rule) -> list[tuple[str, list[str]]]:
         ("next", [rule.advice]),
         ("why", [rule.why] if rule.why else []),
         ("seen in", list(rule.seen_in)),
-        ("fix", [f"{rule.fix.treatment}: {rule.fix.summary} ({rule.fix.safety})"] if rule.fix else []),
+        ("fix", _fix(rule)),
         ("examples", _examples(rule)),
     ]
+
+
+def _fix(rule: Rule) -> list[str]:
+    if rule.fix is None:
+        return []
+    texts = [f"{rule.fix.treatment}: {rule.fix.summary} ({rule.fix.safety})"]
+    return texts if rule.fix.assumption is None else [*texts, f"takes for granted: {rule.fix.assumption}"]
 
 
 def _checks(rule: Rule) -> list[str]:

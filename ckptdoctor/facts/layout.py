@@ -61,8 +61,8 @@ class Stranger:
     """Stored names that no table claims, gathered by where they stand.
 
     `names` are the first fifty of `every`. `kind`: `buffer` (rotary buffers and the like), `target` (a frozen copy of
-    the target) or `unknown`. `resembles` is the missing parameter that the first of them looks like, if any. `explained`
-    says that they are a layer under another name, which `Missing.found_as` tells.
+    the target) or `unknown`. `resembles` is the missing parameter that the first of them looks like, if any.
+    `explained` says that they are a layer under another name, which `Missing.found_as` tells.
     """
 
     kind: str

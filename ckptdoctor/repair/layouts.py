@@ -12,6 +12,7 @@ from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.facts.names import Named, canonical_names
 from ckptdoctor.repair.choosing import Option
 from ckptdoctor.repair.edits import RenameTensor
+from ckptdoctor.unknown import Unknown
 
 __all__ = ["layer_forms", "layouts", "named_tensors"]
 
@@ -74,9 +75,15 @@ def _label(facts: Facts, layer: str, prefix: str, style: int | None) -> str:
 
 
 def _is_stranger(facts: Facts, name: str) -> bool:
+    """Whether no parameter of this kind of draft has the name. A group is named up to its fiftieth tensor; in a larger one
+    all that stands in the same place stays."""
     names = facts.draft.names
-    # Strangers are counted to the last, and named up to the fiftieth: with more than that nothing is certain.
-    return any(name in s.names or (s.where and name.startswith(f"{s.where}.")) for s in getattr(names, "strangers", ()))
+    if isinstance(names, Unknown):
+        return True
+    return any(
+        name in group.names or (group.count > len(group.names) and name.startswith(group.where))
+        for group in names.strangers
+    )
 
 
 def _data() -> Mapping[str, Any]:

@@ -52,7 +52,7 @@ def check_out(source: Path, out: str) -> Path:
     except PermissionError:
         raise CannotWriteError(f"--out {show(out)}: permission denied") from None
     except (OSError, ValueError, RuntimeError) as error:
-        raise UsageError(f"--out {show(out)}: {_unusable(Path(out), error)}") from None
+        raise UsageError(f"--out {show(out)}: {_unusable(out, error)}") from None
     if inside:
         raise UsageError(f"--out {show(out)}: is inside the source, which is never written to")
     clear_leftovers(path)
@@ -82,11 +82,11 @@ def _check_existing(source: Path, path: Path, out: str) -> None:
         raise UsageError(f"--out {show(out)}: is a mount point; name a new folder inside it")
 
 
-def _unusable(path: Path, error: Exception) -> str:
-    if path.is_symlink():
+def _unusable(out: str, error: Exception) -> str:
+    if os.path.islink(out):  # noqa: PTH114 (Path.is_symlink raises for names that are too long)
         return "is a link that leads nowhere; name a new folder"
     if isinstance(error, FileNotFoundError):
-        return f"the folder {show(path.parent)} does not exist"
+        return f"the folder {show(Path(out).parent)} does not exist"
     if isinstance(error, OSError):
         return f"cannot be the place of the copy ({show(error.strerror or error)})"
     return "cannot be the place of the copy"

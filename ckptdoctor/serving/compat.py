@@ -16,7 +16,7 @@ from ckptdoctor.serving.contracts import Contract, Release, borders, contracts
 from ckptdoctor.serving.plan import LoadPlan
 from ckptdoctor.serving.simulate import load_plan
 
-__all__ = ["Range", "compatibility", "fitting_ids"]
+__all__ = ["Range", "compatibility", "fitting_ids", "id_places"]
 
 IDS_KEY = "eagle_aux_hidden_state_layer_ids"
 
@@ -124,16 +124,21 @@ def _with_ids(facts: Facts, ids: Sequence[int]) -> Facts | None:
 
     For block drafters that is the place that has the ids now, for all others the nested and the outer one.
     """
+    places = id_places(facts)
+    if places is None:
+        return None
     document = facts.config.document
     value = dict(document.object) if document is not None else {}
-    places = [IDS_KEY, f"eagle_config.{IDS_KEY}"]
-    if facts.draft.block:
-        if facts.draft.aux.key is None:
-            return None
-        places = [facts.draft.aux.key]
     for place in places:
         value = _put(value, place.split("."), list(ids))
     return replace(facts, config=Config(JsonDocument("config.json", value, True), knowledge()))
+
+
+def id_places(facts: Facts) -> tuple[str, ...] | None:
+    """The places where engines read ids: of a block drafter the one that has them (None without), else both usual ones."""
+    if facts.draft.block:
+        return None if facts.draft.aux.key is None else (facts.draft.aux.key,)
+    return IDS_KEY, f"eagle_config.{IDS_KEY}"
 
 
 def _put(value: Any, path: Sequence[str], new: Any) -> dict[str, Any]:

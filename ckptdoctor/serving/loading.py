@@ -97,9 +97,9 @@ def _missing(item: Built, result: Loaded) -> list[Refusal]:
     """The loud error of a loader that insists on this parameter, when it, or a part of it, did not come."""
     if item.name not in result.keys:
         rejected = any(s.fate == "rejected" and s.parameter == item.name for s in result.stored)
-        return [] if rejected else [Refusal("load", f"no tensor is stored for {item.name}")]
+        return [] if rejected else [Refusal("load", f"no tensor is stored for {item.name}", "name")]
     parts = [part for part in item.parts if part not in result.parts[item.name]]
-    return [Refusal("load", f"no {part} is stored for {item.name}") for part in parts[:1]]
+    return [Refusal("load", f"no {part} is stored for {item.name}", "name") for part in parts[:1]]
 
 
 def _renamed(name: str, aliases: Mapping[str, str]) -> str:
@@ -260,7 +260,7 @@ def _unknown(
     if any(_matches(tensor.name, text) for text in how.loud):
         fate = "refuse"
     if fate == "refuse":
-        result.refusals.append(Refusal("load", f"{show(tensor.name)} names no parameter of this class"))
+        result.refusals.append(Refusal("load", f"{show(tensor.name)} names no parameter of this class", "name"))
         return Stored(tensor.name, "rejected", why="no such parameter")
     return Stored(
         tensor.name, "dropped_with_warning" if fate == "drop_with_warning" else "dropped", why="no such parameter"

@@ -70,10 +70,14 @@ class Stored:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A loud error: its `stage` (`config`, `class`, `construct`, `load`, `first_forward`), and why in our words."""
+    """A loud error: its `stage` (`config`, `class`, `construct`, `load`, `first_forward`), and why in our words.
+
+    `about` is `name` when a stored name names nothing, or nothing is stored under a name that must be there.
+    """
 
     stage: str
     reason: str
+    about: str = ""
 
     @property
     def where(self) -> str:

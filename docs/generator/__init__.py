@@ -5,6 +5,7 @@ from generator.fact_pages import facts_page
 from generator.knowledge_pages import algorithms_page, writers_page
 from generator.rule_pages import SECTIONS, index_page, rule_page
 from generator.runs import Shown, refreshed, shown
+from generator.treatment_pages import treatments_page
 
 __all__ = [
     "SECTIONS",
@@ -17,5 +18,6 @@ __all__ = [
     "refreshed",
     "rule_page",
     "shown",
+    "treatments_page",
     "writers_page",
 ]

@@ -84,7 +84,11 @@ def _silent(rule: Rule) -> str:
 def _fix(rule: Rule) -> str:
     if rule.fix is None:
         return "No treatment: the repair is described in words above and made by hand."
-    return f"{code(rule.fix.treatment)} ({rule.fix.safety}): {prose(readable(rule.fix.summary))}"
+    name = rule.fix.treatment
+    text = f"[{code(name)}](../treatments.md#{name}) ({rule.fix.safety}): {prose(readable(rule.fix.summary))}"
+    if rule.fix.assumption is not None:
+        text += f"\n\nTakes for granted: {prose(readable(rule.fix.assumption))}"
+    return text
 
 
 def _reports(rule: Rule) -> str:

@@ -41,6 +41,8 @@ def propose(case: Case, names: Sequence[str], kind: str, resembles: str | None) 
         named = canonical_names(case.facts.tensors, known.naming, strip_model=draft.tabled)
         _refuse_parts(names, named, kind)
         lacking = _lacking(draft)
+        if lacking is None and draft.head is None and case.facts.vocab.claimed_draft_size is not None:
+            lacking = "lm_head.weight"
         if lacking is not None:
             raise RefusedError("lacking", name=names[0], lacking=lacking)
     return Proposed(tuple(DropTensor(name) for name in names), subject=f"{kind} tensors, {names[0]} first")
@@ -60,9 +62,5 @@ def _lacking(draft: Draft) -> str | None:
     """A parameter that the draft should store and does not."""
     if isinstance(draft.names, Unknown):
         return None
-    for part in (*draft.names.missing, *draft.names.incomplete):
-        return part.names[0] if hasattr(part, "names") else part.absent[0]
-    return "lm_head.weight" if draft.algorithm in _OWN_HEAD and draft.head is None else None
-
-
-_OWN_HEAD = ("eagle3", "peagle")
+    absent = [*(m.names[0] for m in draft.names.missing), *(i.absent[0] for i in draft.names.incomplete)]
+    return absent[0] if absent else None

@@ -1,7 +1,7 @@
 """Target ids, or offsets from which the row number was subtracted twice, become offsets: arithmetic on each entry.
 
-Engines compute target id = draft id + d2t[draft id] (SGLang 0.4.9 and later, vLLM, EAGLE cnets.py). The rows of the head
-stand in the order of the map, so no entry changes its place and nothing is sorted or rebuilt.
+Engines compute target id = draft id + d2t[draft id] (SGLang 0.4.9 and later, vLLM, EAGLE cnets.py). The rows of
+the head stand in the order of the map, so no entry changes its place and nothing is sorted or rebuilt.
 """
 
 from __future__ import annotations

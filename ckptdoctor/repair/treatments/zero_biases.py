@@ -19,15 +19,15 @@ _SWITCHES = ("bias", "attention_bias", "mlp_bias")
 def propose(case: Case) -> Proposed:
     """Zeros of [rows of the weight], in the weight's dtype and beside its name, for every bias left random.
 
-    Refused where the config says that there are biases (theirs are lost then), where one part of a fused bias is stored,
-    and where the named engines would not serve by it.
+    Refused where the config says that there are biases (theirs are lost then), where one part of a fused bias is
+    stored, and where the named engines would not serve by it.
     """
     plans = [plan for plan in case.plans if f"{plan.engine}=={plan.version}" in case.finding_engines]
     if not plans:
         raise RefusedError("no_engine")
     declared = next((s for s in _SWITCHES if (f := case.facts.config.at(s)) and f.value is True), None)
     if declared is not None:
-        raise RefusedError("declared", key=declared)
+        raise RefusedError("declared", field=declared)
     edits = {edit.name: edit for plan in plans for edit in _biases(case, plan)}
     made = tuple(edits.values())
     for now, after in zip(case.plans, case.plans_after(made), strict=True):

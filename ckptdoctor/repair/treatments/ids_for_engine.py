@@ -1,0 +1,65 @@
+"""The ids of the captured layers in the numbers that the named release turns into the trained layers.
+
+SGLang counts the layer whose output is meant, vLLM the boundary after it; some SGLang targets changed in 0.5.13.
+"""
+
+from __future__ import annotations
+
+from ckptdoctor.repair.choosing import ORDER
+from ckptdoctor.repair.edits import SetConfig
+from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
+from ckptdoctor.serving import LoadPlan, load_plan
+from ckptdoctor.serving.compat import id_places
+
+__all__ = ["propose"]
+
+_SUBJECT = "the captured layers"
+"""The same for all engines: numbers that were translated once are not read in the trainer's way a second time."""
+
+
+def propose(case: Case) -> Proposed:
+    """`plan.fitting` in every place that names the layers.
+
+    Only where a single reading of the trained layers is left, and the plans of all named releases bear the change out.
+    """
+    found = next((i for i, p in enumerate(case.plans) if f"{p.engine}=={p.version}" in case.finding_engines), None)
+    if found is None:
+        raise RefusedError("unnamed")
+    plan = case.plans[found]
+    if not plan.trained_certain or plan.trained is None:
+        raise RefusedError("open", engine=plan.label, because=plan.wiring.get("trained_because", ""))
+    if plan.fitting is None:
+        raise RefusedError("unreachable", engine=plan.label, trained=plan.trained)
+    if case.facts.draft.block and len(case.facts.draft.aux.sources) > 1:
+        raise RefusedError("several", places=[s.key for s in case.facts.draft.aux.sources])
+    there = tuple(dict.fromkeys(s.key for s in case.facts.draft.aux.sources))
+    for places in (there, (*there, *(p for p in id_places(case.facts) or () if p not in there))):
+        edits = tuple(SetConfig(place, list(plan.fitting)) for place in places)
+        if not edits or not _right(case.plans_after(edits)[found], plan):
+            continue
+        _check_others(case, edits, plan)
+        _check_copy(case, edits, found)
+        return Proposed(edits, subject=_SUBJECT)
+    raise RefusedError("unreachable", engine=plan.label, trained=plan.trained)
+
+
+def _right(after: LoadPlan, before: LoadPlan) -> bool:
+    """Whether every phase captures the layers that were trained, by the reading of the ids as they were."""
+    seen = [b for b in after.captured.values() if b is not None]
+    return after.outcome != "refused" and bool(seen) and all(b == before.trained for b in seen)
+
+
+def _check_others(case: Case, edits: tuple[SetConfig, ...], plan: LoadPlan) -> None:
+    """Refuse what is right for one named release and wrong for another."""
+    for after, before in zip(case.plans_after(edits), case.plans, strict=True):
+        captures = any(b is not None for b in before.captured.values()) and before.outcome != "refused"
+        if (captures and not _right(after, before)) or ORDER[after.outcome] < ORDER[before.outcome]:
+            raise RefusedError("split", first=plan.label, second=before.label)
+
+
+def _check_copy(case: Case, edits: tuple[SetConfig, ...], found: int) -> None:
+    """Refuse numbers which, once written, could only be read as other layers."""
+    contract, release = case.engines[found]
+    alone = load_plan(case.after(edits), contract, release, case.launch)
+    if alone.trained_certain and any(c.kind == "other_layers" for c in alone.causes):
+        raise RefusedError("misread", engine=alone.label)
