@@ -105,7 +105,9 @@ def examine(
         skipped=judgement.skipped,
         plans=tuple(plan_data(plan) for plan in plans),
         serving=() if plans else serving_block(facts, launch),
-        next_commands=next_commands(path, target, judgement, {rule.id for rule in rulebook()}, engines, facts.files.whole_folder),
+        next_commands=next_commands(
+            path, target, judgement, {rule.id for rule in rulebook()}, engines, facts.files.whole_folder
+        ),
     )
 
 
@@ -128,7 +130,8 @@ def _doubts(facts: Facts, plan: LoadPlan) -> dict[str, Confidence]:
     """Facts of a plan that rest on contract entries which were read and not executed."""
     doubts = dict(facts.uncertain)
     if not plan.loading_executed:
-        names = ("load_errors", "first_load_error", "parameters", "left_random", "left_biases", "left_at_ones",
+        names = ("load_errors", "first_load_error", "parameters", "left_random", "left_biases",
+                 "lacks_embedding", "left_at_ones",
                  "unplaced", "dropped")  # fmt: skip
         doubts |= {f"plan.{name}": Confidence.LIKELY for name in names}
     if not plan.capture_executed:

@@ -107,7 +107,12 @@ def target_summary(target: Target | None) -> dict[str, Any] | None:
 
 
 def next_commands(
-    path: str, target: Target | None, judgement: Judgement, shipped: Container[str], engines: Sequence[str] = (), folder: bool = True
+    path: str,
+    target: Target | None,
+    judgement: Judgement,
+    shipped: Container[str],
+    engines: Sequence[str] = (),
+    folder: bool = True,
 ) -> tuple[str, ...]:
     """Commands worth running next: an explanation of the worst finding (of a rule whose id is in `shipped`: others
     need their folder), the repair if one is possible and a whole `folder` was scanned, and the scan with what was missing."""

@@ -19,7 +19,7 @@ from ckptdoctor.checkpoint.faults import Fault
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.text import show
 
-__all__ = ["Folder", "is_plain_name", "leads_out", "locate"]
+__all__ = ["Folder", "is_plain_name", "leads_out", "locate", "open_regular"]
 
 FILE_LIMIT = 10_000
 """Entries of a folder that are looked at."""
@@ -174,14 +174,17 @@ class Folder:
         if place is None:
             raise CannotExamineError(f"{show(self.root / name)}: {self.closed(name) or 'cannot be opened'}")
         try:
-            with _open_regular(place) as stream:
+            with open_regular(place) as stream:
                 yield stream
         except OSError as error:
             raise CannotExamineError(f"{show(self.root / name)}: cannot be read ({_reason(error)})") from None
 
 
-def _open_regular(place: Path) -> BinaryIO:
-    """Open without following a link and without waiting for a pipe: the folder may change under our eyes."""
+def open_regular(place: Path) -> BinaryIO:
+    """Open `place` without following a link and without waiting for a pipe: the folder may change under our eyes.
+
+    Raises `OSError`, also when it is no regular file.
+    """
     descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return os.fdopen(descriptor, "rb")

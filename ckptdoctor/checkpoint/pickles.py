@@ -17,6 +17,7 @@ from typing import Any
 
 from ckptdoctor.checkpoint.container import LFS_CAUSE, LFS_MAGIC, TensorInfo
 from ckptdoctor.checkpoint.faults import Fault
+from ckptdoctor.checkpoint.folder import open_regular
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.text import show
 
@@ -85,7 +86,7 @@ def read_pickle(path: Path, name: str) -> PickledTensors:
     import torch
 
     size = path.stat().st_size
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         start = stream.read(len(LFS_MAGIC))
     archive = start.startswith(b"PK\x03\x04")
     if size == 0:

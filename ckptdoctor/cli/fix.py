@@ -78,7 +78,7 @@ def fix(
     """
     from ckptdoctor.report import surface_for
     from ckptdoctor.report.fix_json import fix_text
-    from ckptdoctor.report.fix_report import fix_lines, undo_lines
+    from ckptdoctor.report.fix_report import fix_lines
     from ckptdoctor.report.render import render_lines
 
     surface = surface_for(sys.stdout, color)
@@ -106,7 +106,8 @@ def fix(
             digests=digests,
             progress=progress,
         )
-    emit(fix_text(outcome, out) if fmt == "json" else render_lines(fix_lines(outcome, out, target), surface))
+    text = fix_text(outcome, out) if fmt == "json" else render_lines(fix_lines(outcome, out, target), surface)
+    _tell(text, outcome.out)
     from ckptdoctor.findings import Severity
 
     if fail_on != "never":
@@ -128,7 +129,21 @@ def _undo(path: str, out: str | None, fmt: str, color: str, others: tuple[str, .
         raise UsageError("--out OLD is missing: the new folder that the original goes to")
     with _bar() as progress:
         restored = undo(path, out, progress=progress)
-    emit(undo_text(restored) if fmt == "json" else render_lines(undo_lines(restored), surface_for(sys.stdout, color)))
+    lines = undo_text(restored) if fmt == "json" else render_lines(undo_lines(restored), surface_for(sys.stdout, color))
+    _tell(lines, restored.out)
+
+
+def _tell(text: str, out: str | Path | None) -> None:
+    """Emit the report. Where that fails, what was published at `out` is there all the same, and that has to be said."""
+    from ckptdoctor.errors import CannotExamineError
+    from ckptdoctor.text import show
+
+    try:
+        emit(text)
+    except CannotExamineError as error:
+        if out is None:
+            raise
+        raise CannotExamineError(f"{error}; what was to be written is at {show(out)}, whole and verified") from None
 
 
 def _given(
@@ -161,10 +176,12 @@ def _bar() -> Iterator[Progress]:
     from rich.progress import (
         BarColumn,
         DownloadColumn,
-        Progress as Bars,
         TextColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
+    )
+    from rich.progress import (
+        Progress as Bars,
     )
 
     columns = (

@@ -14,7 +14,8 @@ from ckptdoctor.facts.draft import Architecture, Draft, Fc, Flags, Matrix, Names
 from ckptdoctor.facts.files import Files, describe_files
 from ckptdoctor.facts.knowledge import Algorithm, Knowledge, knowledge
 from ckptdoctor.facts.layout import Layout, lay_out
-from ckptdoctor.facts.names import Named, canonical_names, prefixes_of, private_names_of
+from ckptdoctor.facts.names import Named, canonical_names, prefixes_of
+from ckptdoctor.facts.private_names import private_names_of
 from ckptdoctor.facts.rope import read_positions
 from ckptdoctor.facts.signs import Evidence, Verdict, weigh
 from ckptdoctor.facts.sizes import claims_of, measure_sizes

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from ckptdoctor.facts.aux_layers import AuxLayers
 from ckptdoctor.facts.config import Malformed
 from ckptdoctor.facts.layout import Incomplete, Missing, Stranger
-from ckptdoctor.facts.names import Prefix, PrivateNames
+from ckptdoctor.facts.names import Prefix
+from ckptdoctor.facts.private_names import PrivateNames
 from ckptdoctor.facts.rope import Positions
 from ckptdoctor.facts.sizes import ShapeMismatch, Size
 from ckptdoctor.unknown import Known

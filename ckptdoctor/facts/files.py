@@ -28,7 +28,7 @@ class NameDifference:
 
 @dataclass(frozen=True)
 class AbsentCode:
-    """An entry of `auto_map` whose Python file does not lie beside the weights. `key` is dotted (`auto_map.AutoConfig`)."""
+    """An entry of `auto_map` whose Python file is not beside the weights. `key` is dotted (`auto_map.AutoConfig`)."""
 
     key: str
     kind: str
@@ -42,6 +42,16 @@ class CodeMap:
 
     absent: tuple[AbsentCode, ...]
     every: bool
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """What the entries name: `modeling_draft.Draft`."""
+        return tuple(code.value for code in self.absent)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The files that are not there, each once."""
+        return tuple(dict.fromkeys(code.file for code in self.absent))
 
 
 @dataclass(frozen=True)

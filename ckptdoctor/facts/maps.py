@@ -179,11 +179,22 @@ def _verdict(
     if fits == (0,):
         return ("damaged", 1) if wrong[1] <= slightly else ("absolute", 0)
     if fits == (2,):
-        return ("damaged", 1) if wrong[1] <= slightly else ("offset_twice", 2)
+        return ("damaged", 1) if wrong[1] - _padding(targets[1]) <= slightly else ("offset_twice", 2)
     least = min(READINGS, key=lambda k: (wrong[k], k != 1))
     if least == 0 and wrong[0] <= slightly:
         return "absolute", 0
     return "damaged", 1
+
+
+def _padding(targets: IntArray) -> int:
+    """How many entries may only fill a map up: those that repeat one target id, while most do not.
+
+    A right map in ascending order that ends so has no id twice either when the index is added once more.
+    """
+    import numpy as np
+
+    most = int(np.unique(targets, return_counts=True)[1].max()) - 1
+    return most if 2 * most <= len(targets) else 0
 
 
 def _zeros(count: int, size: int, positions: IntArray | None, mask_length: int) -> str:

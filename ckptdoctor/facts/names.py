@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Named", "Prefix", "PrivateNames", "canonical_names", "prefixes_of", "private_names_of"]
+__all__ = ["Named", "Prefix", "canonical_names", "prefixes_of"]
 
 MAX_STRIPPED = 8
 
@@ -47,24 +47,14 @@ class Prefix:
     covers_map: bool
 
 
-@dataclass(frozen=True)
-class PrivateNames:
-    """Names that one trainer used for itself and that no engine looks for: what the first two of them mean is told."""
-
-    trainer: str
-    count: int
-    of: int
-    examples: tuple[str, ...]
-    meanings: tuple[str, ...]
-
-
 def canonical_names(names: Iterable[str], naming: Mapping[str, Any], *, strip_model: bool) -> dict[str, Named]:
     """Stored name → `Named`. With `strip_model`, a leading `model.` is a prefix too (drafts, not whole models)."""
     prefixes = [row["text"] for row in naming["trainer_prefixes"]]
     if strip_model:
         prefixes.append(naming["model_prefix"])
     aliases = [(re.compile(row["from"]), row["to"]) for row in naming["layer_aliases"]]
-    found = {name: _name(name, prefixes, aliases) for name in names}
+    single = [(re.compile(row["from"]), row["to"]) for row in naming["parameter_aliases"]] if strip_model else []
+    found = {name: _name(name, prefixes, aliases, single) for name in names}
     return _with_private(found, naming) if strip_model else found
 
 
@@ -85,24 +75,12 @@ def _with_private(found: Mapping[str, Named], naming: Mapping[str, Any]) -> dict
     return result
 
 
-def private_names_of(named: Iterable[Named]) -> tuple[PrivateNames, ...]:
-    """The trainers whose own names are there."""
-    all_named = list(named)
-    found = []
-    for trainer in dict.fromkeys(n.private for n in all_named if n.private):
-        members = [n for n in all_named if n.private == trainer]
-        # The telling ones first: modules of which the name itself is another.
-        members.sort(key=lambda n: n.stored.rpartition(".")[0].endswith(n.canonical.rpartition(".")[0].rpartition(".")[2]))
-        shown = members[:2]
-        found.append(
-            PrivateNames(
-                trainer, len(members), len(all_named), tuple(n.stored for n in shown), tuple(n.canonical for n in shown)
-            )
-        )
-    return tuple(found)
-
-
-def _name(stored: str, prefixes: list[str], aliases: list[tuple[re.Pattern[str], str]]) -> Named:
+def _name(
+    stored: str,
+    prefixes: list[str],
+    aliases: list[tuple[re.Pattern[str], str]],
+    single: list[tuple[re.Pattern[str], str]],
+) -> Named:
     rest, taken = stored, ""
     for _ in range(MAX_STRIPPED):
         prefix = next((p for p in prefixes if rest.startswith(p) and len(rest) > len(p)), None)
@@ -118,6 +96,8 @@ def _name(stored: str, prefixes: list[str], aliases: list[tuple[re.Pattern[str],
     else:
         layer = re.match(r"layers\.\d+", rest)
         alias = layer.group() if layer else ""
+        for pattern, to in single:
+            canonical = pattern.sub(to, canonical)
     return Named(stored, canonical, taken, alias)
 
 

@@ -53,7 +53,8 @@ def read_positions(config: Config, words: Mapping[str, Any]) -> Positions:
     given = new or old_scaling
     kind = given.get("rope_type", given.get("type"))
     scaling = kind if isinstance(kind, str) else "default"
-    limit = config.size("max_position_embeddings")
+    limits = [f for f in config.all_of(words["limit"]) if _number(f.value) and float(f.value).is_integer()]
+    limit = limits[0] if limits else None
     first = _number(old_base.value) if old_base else None
     second = _number(new.get(_BASE))
     return Positions(
@@ -63,11 +64,11 @@ def read_positions(config: Config, words: Mapping[str, Any]) -> Positions:
         base=second if first is None else first,
         only_new=tuple(key for key in old_spelling(new) if config.at(place + key) is None),
         scaling=scaling,
-        limit=limit.value if limit else None,
+        limit=int(limit.value) if limit else None,
         key=limit.key if limit else None,
         line=limit.line if limit else None,
         base_line=_line(config.at(place + NEW_SPELLING), old_base),
-        rows=_rows(limit.value, scaling, given, words) if limit else None,
+        rows=_rows(int(limit.value), scaling, given, words) if limit else None,
         fixed=scaling in words["fixed"],
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
+from ckptdoctor.checkpoint.folder import open_regular
 from ckptdoctor.unknown import Known, Unknown
 
 __all__ = ["alike"]
@@ -21,7 +22,7 @@ def alike(checkpoint: Checkpoint, first: TensorInfo, second: TensorInfo) -> Know
         return Unknown("both tensors as bytes of a safetensors file")
     if end - start != last - other:
         return Unknown("files that are not cut short")
-    with paths[0].open("rb") as left, paths[1].open("rb") as right:
+    with open_regular(paths[0]) as left, open_regular(paths[1]) as right:
         left.seek(start)
         right.seek(other)
         for at in range(start, end, _CHUNK):

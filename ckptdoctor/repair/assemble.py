@@ -48,6 +48,7 @@ def assemble(source: Checkpoint, state: State, tree: Tree) -> Assembly:
     files: list[OutputFile] = []
     tensors: dict[str, tuple[TensorInfo, ...]] = {}
     gone = state.omitted | set(state.converted)
+    index = _index_to_write(source, state)
     for entry in tree.entries:
         if entry.name in gone or entry.name == RECEIPT_NAME:
             continue
@@ -57,14 +58,13 @@ def assemble(source: Checkpoint, state: State, tree: Tree) -> Assembly:
             tensors[entry.name] = infos
         elif entry.name in state.json:
             files.append(_json(entry, state.json[entry.name]))
-        elif entry.name != _index_to_write(source, state):
+        elif entry.name != index:
             files.append(whole(entry.name, entry.path, entry.status.st_size))
     for old, new in state.converted.items():
         file, infos = _converted(state, old, new, tree)
         files.append(file)
         tensors[new] = infos
     files += [_new_json(name, value) for name, value in state.json.items() if tree.entry(name) is None]
-    index = _index_to_write(source, state)
     if index is not None:
         files.append(_index(source, index, tensors, tree))
     return Assembly(tuple(sorted(files, key=lambda f: f.name)), tensors)
@@ -82,7 +82,7 @@ def _index_to_write(source: Checkpoint, state: State) -> str | None:
 
 
 def _weights(source: Checkpoint, state: State, entry: Entry) -> tuple[OutputFile, tuple[TensorInfo, ...]]:
-    with entry.path.open("rb") as stream:
+    with entry.open() as stream:
         header = read_header(stream, entry.name, entry.status.st_size)
     stored = sorted(header.tensors, key=lambda info: (info.start or 0, info.end or 0))
     by_source = {
@@ -178,8 +178,13 @@ def _converted(state: State, old: str, new: str, tree: Tree) -> tuple[OutputFile
 
 
 def _json(entry: Entry, value: Mapping[str, Any]) -> OutputFile:
-    before = entry.path.read_bytes()
+    before = _read(entry)
     return OutputFile(entry.name, (Literal(json_bytes(value, before, entry.name)),), like=entry.path, source=entry.name)
+
+
+def _read(entry: Entry) -> bytes:
+    with entry.open() as stream:
+        return stream.read()
 
 
 def _new_json(name: str, value: Mapping[str, Any]) -> OutputFile:
@@ -189,7 +194,7 @@ def _new_json(name: str, value: Mapping[str, Any]) -> OutputFile:
 def _index(source: Checkpoint, name: str, tensors: Mapping[str, tuple[TensorInfo, ...]], tree: Tree) -> OutputFile:
     """The index of the files of the copy. Of an older one, what it says beside the sizes is kept."""
     entry = tree.entry(name) or (tree.entry(source.index_file) if source.index_file else None)
-    before = entry.path.read_bytes() if entry else b""
+    before = _read(entry) if entry else b""
     document = source.json(entry.name) if entry else None
     old: Any = document.object.get("metadata") if document else None
     metadata = {str(k): v for k, v in old.items() if k != "total_parameters"} if isinstance(old, dict) else {}

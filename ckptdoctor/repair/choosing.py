@@ -9,10 +9,18 @@ from ckptdoctor.facts import Facts
 from ckptdoctor.repair.edits import Edit
 from ckptdoctor.repair.proposal import Case, RefusedError
 from ckptdoctor.serving import LoadPlan, contracts
-from ckptdoctor.serving.compat import compatibility
 from ckptdoctor.unknown import Unknown
 
-__all__ = ["ORDER", "Option", "Reach", "Score", "lost", "reach", "score", "suits_all", "unlike"]
+__all__ = [
+    "ORDER",
+    "Option",
+    "Score",
+    "builds_a_draft",
+    "helps",
+    "lost",
+    "score",
+    "suits_all",
+]
 
 ORDER = {"refused": 0, "broken": 1, "degraded": 2, "served": 3}
 Score = tuple[int, ...]
@@ -26,21 +34,14 @@ class Option:
     edits: tuple[Edit, ...]
 
 
-@dataclass(frozen=True)
-class Reach:
-    """Known releases of the engines that a scan speaks of: how many load the draft whole, how many serve it, and the
-    engines whose newest release loads it whole."""
-
-    whole: int
-    served: int
-    newest: frozenset[str]
-
-
 def lost(plan: LoadPlan, facts: Facts) -> tuple[str, ...]:
-    """Stored parts of the draft for which the class has no place. What is none of the draft's parameters is not counted,
-    nor what the loader passes over on purpose (rotary tables, an embedding that is the target's)."""
+    """Stored parts of the draft for which the class has no place.
+
+    What is none of the draft's parameters is not counted, nor what the loader passes over on purpose (rotary tables, an
+    embedding that is the target's).
+    """
     names = facts.draft.names
-    strange = {n for s in () if isinstance(names, Unknown) else names.strangers for n in s.names}
+    strange = set() if isinstance(names, Unknown) else {n for s in names.strangers for n in s.names}
     gone = (s for s in plan.stored if s.parameter is None and s.why == "no such parameter")
     return tuple(s.name for s in gone if s.name not in strange)
 
@@ -56,17 +57,14 @@ def score(plan: LoadPlan, facts: Facts) -> Score:
     return (-rank, early, len(plan.left_random), gone, len(plan.left_at_ones))
 
 
-def suits_all(case: Case, options: Sequence[Option]) -> tuple[Option, tuple[Score, ...]]:
-    """The option that is the best for each of the named engines, the one with the fewest edits where several are, and its
-    scores.
+def suits_all(case: Case, options: Sequence[Option], later: Sequence[Option] = ()) -> tuple[Option, tuple[Score, ...]]:
+    """The option that is the best for each of the named engines, and its scores; of several the one with fewest edits.
+
+    Of each option the best counts that one of the changes in `later` could make of it.
 
     Raises `RefusedError('split')` when they want different ones.
     """
-    scores: list[tuple[Score, ...]] = []
-    for option in options:
-        facts = case.after(option.edits) if option.edits else case.facts
-        plans = case.plans_after(option.edits) if option.edits else case.plans
-        scores.append(tuple(score(plan, facts) for plan in plans))
+    scores = [_scores(case, option.edits, later) for option in options]
     best = tuple(min(column) for column in zip(*scores, strict=True))
     fitting = [i for i, row in enumerate(scores) if row == best]
     if not fitting:
@@ -79,28 +77,29 @@ def suits_all(case: Case, options: Sequence[Option]) -> tuple[Option, tuple[Scor
     return options[chosen], scores[chosen]
 
 
-def unlike(case: Case, scores: Sequence[Score]) -> bool:
-    """Whether an engine of the finding is better off with these scores than as it is."""
-    now = [score(plan, case.facts) for plan in case.plans]
+def _scores(case: Case, edits: tuple[Edit, ...], later: Sequence[Option]) -> tuple[Score, ...]:
+    """The score of each named engine with these edits, and with what could follow."""
+    rows = []
+    for more in ((), *(option.edits for option in later)):
+        together = (*edits, *more)
+        facts = case.after(together) if together else case.facts
+        plans = case.plans_after(together) if together else case.plans
+        rows.append([score(plan, facts) for plan in plans])
+    return tuple(min(column) for column in zip(*rows, strict=True))
+
+
+def helps(case: Case, scores: Sequence[Score], later: Sequence[Option] = ()) -> bool:
+    """Whether an engine of the finding is better off with these scores than as it is (or could become by `later`)."""
+    now = _scores(case, (), later)
     ours = [i for i, p in enumerate(case.plans) if f"{p.engine}=={p.version}" in case.finding_engines]
     return any(scores[i] < now[i] for i in ours or range(len(now)))
 
 
-def reach(case: Case, facts: Facts) -> Reach:
-    """How far over the known releases this draft loads."""
-    engines = [name for name, contract in contracts().items() if contract.raw.get("in_scans")]
-    whole = served = 0
-    newest: set[str] = set()
-    for span in compatibility(facts, engines, case.launch, case.trained_with):
-        releases = contracts()[span.engine].releases
-        count = releases.index(span.last) - releases.index(span.first) + 1
-        plan = span.plan
-        if plan.parameters and not plan.load_errors and not plan.left_random and not lost(plan, facts):
-            whole += count
-            served += count if ORDER[plan.outcome] >= ORDER["degraded"] else 0
-            if span.is_newest:
-                newest.add(span.engine)
-    return Reach(whole, served, frozenset(newest))
+def builds_a_draft(plan: LoadPlan, facts: Facts) -> bool:
+    """Whether the class that this release builds is one for drafts of this kind. True where it builds none."""
+    classes = contracts()[plan.engine].raw["classes"].values()
+    entries = [c for c in classes if c["name"] == plan.model_class and "algorithms" in c]
+    return not entries or any(facts.draft.algorithm in c["algorithms"] for c in entries)
 
 
 def _by_size(options: Sequence[Option]) -> list[int]:

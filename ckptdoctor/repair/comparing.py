@@ -174,6 +174,12 @@ class _Comparison:
 
     def check(self, file: OutputFile, begin: int, end: int, digest: hashlib._Hash | None = None) -> None:
         """Compares the bytes `begin` to `end` of `file`; with a `digest`, they are the whole file."""
+        try:
+            self._check(file, begin, end, digest)
+        except OSError as error:  # what is wrong with the source has a name of its own
+            raise VerificationError(f"{show(file.name)}: {_UNREADABLE} ({show(error.strerror or error)})") from None
+
+    def _check(self, file: OutputFile, begin: int, end: int, digest: hashlib._Hash | None) -> None:
         with ExitStack() as stack:
             copy = self._open(file, stack)
             at = 0

@@ -196,7 +196,8 @@ def aspects(edit: Edit) -> tuple[Aspect, ...]:
 
 def conflict(first: Edit, second: Edit) -> Aspect | None:
     """The aspect on which two edits disagree; None when both can be made, or when they are the same edit."""
-    if first == second:
+    # 1 and True are equal in Python and not in a config.
+    if first == second and repr(first) == repr(second):
         return None
     ours, theirs = aspects(first), aspects(second)
     shared = next((a for a in ours if a in theirs), None)

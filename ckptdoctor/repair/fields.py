@@ -32,8 +32,9 @@ def places_of(name: str) -> list[str]:
     """The dotted keys under which the field `name` may stand (rules/facts/fields.yaml), the usual one first; a key that
     is no such field stands for itself."""
     fields = knowledge().fields
-    places: list[str] = fields["sizes"].get(name) or fields["flags"].get(name) or [name]
-    return places
+    limit: list[str] = fields["positions"]["limit"]
+    places: list[str] | None = fields["sizes"].get(name) or fields["flags"].get(name)
+    return places or (limit if name == limit[0] else [name])
 
 
 def standing(case: Case, name: str) -> list[str]:
@@ -42,7 +43,7 @@ def standing(case: Case, name: str) -> list[str]:
 
 
 def set_field(case: Case, name: str, value: Any, home: str | None = None) -> tuple[SetConfig, ...]:
-    """The edits after which the field `name` holds `value` wherever it stands now, or at `home` where it stands nowhere.
+    """The edits after which the field `name` holds `value` wherever it stands, or at `home` where it stands nowhere.
 
     Without `home` it goes beside hidden_size, which in a nested dialect is the object of the layer. Refuses `same` when
     nothing would change, `blocked` when something that is no object stands in the way.
@@ -51,7 +52,7 @@ def set_field(case: Case, name: str, value: Any, home: str | None = None) -> tup
     keys = standing(case, name) or [home or _beside_hidden_size(case, name)]
     edits = tuple(SetConfig(key, value) for key in keys if not _holds(case, key, value))
     if not edits:
-        raise RefusedError("same", key=keys[0], value=value)
+        raise RefusedError("same", at=keys[0], value=value)
     for edit in edits:
         inner: Any = document.object
         for part in edit.key.split(".")[:-1]:
@@ -59,7 +60,7 @@ def set_field(case: Case, name: str, value: Any, home: str | None = None) -> tup
             if inner is None:
                 break
             if not isinstance(inner, dict):
-                raise RefusedError("blocked", key=edit.key)
+                raise RefusedError("blocked", at=edit.key)
     return edits
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from ckptdoctor.facts.launch import parse_launch
 from ckptdoctor.findings import Finding, Severity
 from ckptdoctor.planning import chosen_engines, writer_named
 from ckptdoctor.repair.assemble import Assembly, assemble
+from ckptdoctor.repair.changes import Change, changes
 from ckptdoctor.repair.comparing import VerificationError, compare, compare_size
-from ckptdoctor.repair.copying import SourceGuard
+from ckptdoctor.repair.copying import CannotReadError, SourceGuard
 from ckptdoctor.repair.pieces import Literal, OutputFile, Range
 from ckptdoctor.repair.planner import Options, RepairPlan, plan_repair
 from ckptdoctor.repair.proposal import Proposal
@@ -46,7 +48,8 @@ class Outcome:
     """What `fix` did, or would do.
 
     `out` is the copy; None when nothing was written. `size` are the bytes of the copy, `fresh` those of them that are
-    not bytes of the source. `written` says how the bytes went; None when nothing was written.
+    not bytes of the source. `written` says how the bytes went; None when nothing was written. `changes` are those of each
+    step of the plan, for a person to read; the source may be gone when the outcome is told.
     """
 
     path: str
@@ -56,6 +59,7 @@ class Outcome:
     assembly: Assembly | None
     written: Written | None
     dry_run: bool
+    changes: tuple[tuple[Change, ...], ...] = ()
 
     @property
     def remaining(self) -> tuple[Finding, ...]:
@@ -102,17 +106,20 @@ def fix(
         launch=parse_launch(launch) if launch is not None else None,
         trained_with=writer_named(trained_with),
     )
-    known_target = read_target(str(target)) if target is not None else None
-    plan = plan_repair(opened, known_target, book, options, wanted)
+    with _reading(path):
+        known_target = read_target(str(target)) if target is not None else None
+        plan = plan_repair(opened, known_target, book, options, wanted)
     if not plan.steps:
         return Outcome(str(path), None, plan, tree, None, None, dry_run)
     _must_help(plan)
-    assembly = assemble(opened, plan.state, tree)
+    with _reading(path):
+        assembly = assemble(opened, plan.state, tree)
+        told = tuple(tuple(changes(plan.bases[n], step.edits)) for n, step in enumerate(plan.steps))
     if dry_run:
-        return Outcome(str(path), None, plan, tree, assembly, None, True)
+        return Outcome(str(path), None, plan, tree, assembly, None, True, told)
     job = _Job(opened, tree, plan, assembly, known_target, book, options, _NO_LIMIT if digests else DIGEST_LIMIT)
     written = job.run(place, progress)
-    return Outcome(str(path), place, plan, tree, assembly, written, False)
+    return Outcome(str(path), place, plan, tree, assembly, written, False, told)
 
 
 def _open(path: str) -> tuple[Checkpoint, Tree]:
@@ -122,6 +129,16 @@ def _open(path: str) -> tuple[Checkpoint, Tree]:
     # Listed first and read afterwards: what changes in between is noticed by the guard.
     tree = read_tree(opened.root)
     return open_checkpoint(path), tree
+
+
+@contextmanager
+def _reading(path: str | Path) -> Iterator[None]:
+    """What the system says while the source is read becomes a sentence: a file may go away at any moment."""
+    try:
+        yield
+    except OSError as error:
+        name = error.filename if isinstance(error.filename, str) else path
+        raise CannotReadError(f"{show(name)}: cannot be read ({show(error.strerror or error)})") from None
 
 
 def _wanted(book: RuleBook, select: Sequence[str]) -> Callable[[Proposal], bool]:
@@ -173,13 +190,13 @@ class _Job:
             return advance
 
         with Staging(out) as staging:
-            written = write_files(files, staging.root, step("copying"), guard)
-            for folder in self.tree.folders:
-                (staging.root / folder).mkdir(parents=True, exist_ok=True)
+            folders = self.tree.folders
+            written = write_files(files, staging.root, step("copying"), guard, folders=folders, place=out)
             compared = compare(files, staging.root, step("comparing"), self.digest_limit, written.shared, guard)
             self._judge_again(staging.root)
             receipt = receipt_bytes(self.source, self.plan, self.tree, self.assembly, compared, staging.root)
-            write_files([OutputFile(RECEIPT_NAME, (Literal(receipt),))], staging.root, lambda _: None)
+            receipts = [OutputFile(RECEIPT_NAME, (Literal(receipt),))]
+            write_files(receipts, staging.root, lambda _: None, place=out)
             guard.check()
             staging.publish(self.tree.root)
         return written
@@ -189,7 +206,8 @@ class _Job:
         for file in self.assembly.files:
             for piece in file.pieces:
                 if isinstance(piece, Range) and piece.path not in seen:  # the target's weights
-                    seen[piece.path] = piece.path.stat()
+                    with _reading(piece.path):
+                        seen[piece.path] = piece.path.stat()
         return seen
 
     def _judge_again(self, staged: Path) -> None:
@@ -203,7 +221,7 @@ class _Job:
                 "the tensors of the written copy are not those that were planned; it was not published"
             )
         options = self.options
-        found = survey(copy, self.target, self.rules, options.engines, options.launch, options.trained_with)
+        found = survey(copy, self.target, self.rules, options.engines, options.launch, self.plan.writer)
         more = _serious(found) - _serious(self.plan.after)
         if more:
             names = listing(sorted(more), 6)

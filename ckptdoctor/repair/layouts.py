@@ -1,4 +1,4 @@
-"""Layouts: the ways in which engines want a draft's names, as renames of what is stored. Data: rules/facts/naming.yaml."""
+"""Layouts: the ways in which engines want a draft's names, as renames of what is stored (rules/facts/naming.yaml)."""
 
 from __future__ import annotations
 
@@ -41,42 +41,41 @@ def layouts(facts: Facts) -> list[Option]:
     known = set(_data()["prefixes"])
     movable = {n: m for n, m in named.items() if m.prefix in known and not _is_stranger(facts, n)}
     numbers = {int(found[1]) for m in movable.values() if (found := _LAYER.match(m.canonical))}
-    options = {(): Option("the names as they are", ())}
-    for layer, prefix, style in product(layer_forms(numbers), _data()["prefixes"], (None, 0, 1)):
+    options: dict[tuple[RenameTensor, ...], Option] = {(): Option("the names as they are", ())}
+    for layer, prefix, usual in product(layer_forms(numbers), _data()["prefixes"], (False, True)):
         renames = []
         for name, meaning in movable.items():
-            to = _called(meaning.canonical, layer, prefix, style)
+            to = _called(meaning.canonical, layer, prefix, usual)
             if to != name:
                 renames.append(RenameTensor(name, to))
         moved = {r.name: r.to for r in renames}
         if len({moved.get(name, name) for name in facts.tensors}) == len(facts.tensors):
-            options.setdefault(tuple(renames), Option(_label(facts, layer, prefix, style), tuple(renames)))
+            options.setdefault(tuple(renames), Option(_label(facts, layer, prefix, usual), tuple(renames)))
     return list(options.values())
 
 
-def _called(canonical: str, layer: str, prefix: str, style: int | None) -> str:
-    """The name of the parameter `canonical` in a layout. `style` picks one of two names, None leaves it."""
+def _called(canonical: str, layer: str, prefix: str, usual: bool) -> str:
+    """The name of the parameter `canonical` in a layout; with `usual` the one that most engines have instead."""
     bare = canonical.startswith(tuple(_data()["bare"]))
     found = _LAYER.match(canonical)
     name = canonical if found is None else layer.format(n=found[1]) + canonical[found.end() :]
-    if style is not None:
-        for names in _data()["same"]:
-            old = next((n for n in names if name.startswith(n)), None)
-            if old is not None:
-                name = names[style] + name[len(old) :]
-                break
+    if usual:
+        old = next((n for n in _data()["instead"] if name.startswith(n)), "")
+        name = _data()["instead"].get(old, "") + name[len(old) :]
     return name if bare else prefix + name
 
 
-def _label(facts: Facts, layer: str, prefix: str, style: int | None) -> str:
+def _label(facts: Facts, layer: str, prefix: str, usual: bool) -> str:
     words = f"{prefix}{layer.replace('{n}', 'N')}*"
-    several = any(n.startswith(tuple(part)) for part in _data()["same"] for n in facts.tensors)
-    return f"{words} with {_data()['same'][0][style].rstrip('.')}" if style is not None and several else words
+    others = [new for old, new in _data()["instead"].items() if any(old in name for name in facts.tensors)]
+    return f"{words} with {others[0].rstrip('.')}" if usual and others else words
 
 
 def _is_stranger(facts: Facts, name: str) -> bool:
-    """Whether no parameter of this kind of draft has the name. A group is named up to its fiftieth tensor; in a larger one
-    all that stands in the same place stays."""
+    """Whether no parameter of this kind of draft has the name.
+
+    A group of strangers is named up to its fiftieth tensor; in a larger one all that stands in the same place counts.
+    """
     names = facts.draft.names
     if isinstance(names, Unknown):
         return True

@@ -1,12 +1,13 @@
-"""What the treatments that give tensors other names have in common: a check that all fits, and the choice of a layout."""
+"""What the treatments that rename have in common: a check that all fits, and the choice of a layout."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ckptdoctor.repair.choosing import Option, reach, suits_all
+from ckptdoctor.repair.choosing import Option, suits_all
 from ckptdoctor.repair.edits import Edit
 from ckptdoctor.repair.proposal import Case, RefusedError
+from ckptdoctor.repair.reaching import reach
 from ckptdoctor.unknown import Unknown
 
 __all__ = ["all_fits", "most_served"]
@@ -23,7 +24,9 @@ def all_fits(case: Case, edits: Sequence[Edit]) -> None:
     lacking = [n for m in after.names.missing for n in m.names] + [n for i in after.names.incomplete for n in i.absent]
     if lacking:
         raise RefusedError("parts", names=lacking[:6])
-    wrong = [s.tensor for s in _known(after.shapes)] + [s.tensor for s in _known(after.sizes)]
+    shapes = () if isinstance(after.shapes, Unknown) else after.shapes
+    sizes = () if isinstance(after.sizes, Unknown) else after.sizes
+    wrong = [*(s.tensor for s in shapes), *(s.tensor for s in sizes)]
     if wrong:
         raise RefusedError("shapes", names=wrong[:6])
 
@@ -39,7 +42,3 @@ def most_served(case: Case, options: Sequence[Option]) -> Option:
         return suits_all(case, options)[0]
     reached = [reach(case, case.after(option.edits)) for option in options]
     return max(zip(options, reached, strict=True), key=lambda pair: (pair[1].whole, pair[1].served))[0]
-
-
-def _known(rows: object) -> Sequence:  # type: ignore[type-arg]
-    return rows if isinstance(rows, tuple) else ()

@@ -1,7 +1,7 @@
-"""Tensors of a PyTorch file as bytes for the writer, in constant memory: parts of a few MB, one after the other.
+"""Tensors of a PyTorch file as bytes for the writer: the place in the file where that is known, else parts of a few MB.
 
-The tensors are memory-mapped where torch can (`torch.load(mmap=True)`); torch is imported only where such a file was opened. On a
-little-endian machine their memory is what safetensors stores: rows one after the other, each value as its dtype has it.
+The tensors are memory-mapped where torch can (`torch.load(mmap=True)`); torch is imported only where such a file was
+opened. On a little-endian machine their memory is what safetensors stores: rows one after the other.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
-from ckptdoctor.repair.pieces import Piece, Stream
+from ckptdoctor.repair.mapped import place_in_file
+from ckptdoctor.repair.pieces import Piece, Range, Stream
 from ckptdoctor.repair.state import tensor_bytes
 
 __all__ = ["CHUNK", "pieces_of", "same_view", "unplain"]
@@ -30,8 +31,11 @@ def pieces_of(checkpoint: Checkpoint, info: TensorInfo) -> tuple[Piece, ...]:
     length = tensor_bytes(info)
     if found is None or not length:
         return ()
-    tensor, path = found
-    return (Stream(length, partial(_chunks, tensor.detach()), path or Path(checkpoint.path)),)
+    tensor, path = found[0].detach(), found[1]
+    start = place_in_file(tensor, path, length) if path is not None else None
+    if path is not None and start is not None:
+        return (Range(path, start, start + length),)
+    return (Stream(length, partial(_chunks, tensor), path or Path(checkpoint.path)),)
 
 
 def unplain(tensor: Any) -> str | None:
@@ -79,6 +83,8 @@ def _bytes(flat: Any) -> memoryview:
     """The memory of a contiguous one-dimensional tensor, whatever its dtype (numpy has no bfloat16 and no float8)."""
     import torch
 
+    if flat.stride(0) != 1:  # a single element keeps the stride of the tensor that it was taken from
+        flat = flat.clone(memory_format=torch.contiguous_format)
     if flat.is_complex():
         flat = torch.view_as_real(flat).reshape(-1)
     return memoryview(flat.view(torch.uint8).numpy())

@@ -6,7 +6,7 @@ as it would then be, so that a treatment always sees what the ones before it lef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ckptdoctor.checkpoint import Checkpoint
@@ -15,7 +15,7 @@ from ckptdoctor.facts import Target
 from ckptdoctor.facts.launch import Launch
 from ckptdoctor.findings import Finding, Severity
 from ckptdoctor.planning import Chosen
-from ckptdoctor.repair.edits import conflict
+from ckptdoctor.repair.edits import SetConfig, conflict
 from ckptdoctor.repair.proposal import Case, Proposal, Refusal
 from ckptdoctor.repair.propose import proposed
 from ckptdoctor.repair.receipts import earlier_of
@@ -27,6 +27,10 @@ from ckptdoctor.text import listing
 __all__ = ["Options", "RepairPlan", "Unfixed", "plan_repair"]
 
 _ROUNDS = 24
+_LAST = 1 << 30
+_REVEALING = 4
+"""Steps that are left out one after the other because of what they bring to light."""
+Answer = tuple[Finding, "Proposal | Refusal | None"]
 _ORDER = {"refused": 0, "broken": 1, "degraded": 2, "served": 3}
 
 
@@ -59,8 +63,8 @@ class Unfixed:
 class RepairPlan:
     """What would be done. `before` and `after` are the draft as it is and as it would be; `steps` the proposals in the
     order in which they are made, each in the names that the steps before it left. `appeared` are errors that only the
-    repaired draft would have, `ineffective` the steps whose finding would stay: with either, nothing is written. `bases`
-    are the draft before each step."""
+    repaired draft would have, `ineffective` the steps whose finding would stay: with either, nothing is written. `writer`
+    is the trainer in whose way the ids of the copy are read; `bases` are the draft before each step."""
 
     before: Survey
     after: Survey
@@ -69,6 +73,7 @@ class RepairPlan:
     unfixed: tuple[Unfixed, ...]
     appeared: tuple[Finding, ...] = ()
     ineffective: tuple[Proposal, ...] = ()
+    writer: str | None = None
     bases: tuple[State, ...] = field(default=(), repr=False)
 
 
@@ -88,64 +93,113 @@ def plan_repair(
     wanted: Callable[[Proposal], bool] = lambda _: True,
 ) -> RepairPlan:
     """Plan the repair of `checkpoint`. `wanted` says which proposals `--select` allows. Reads no weights but small
-    tensors and what a treatment has to compare."""
+    tensors and what a treatment has to compare.
 
-    def look(at: Checkpoint) -> Survey:
-        return survey(at, target, rules, options.engines, options.launch, options.trained_with)
+    A step that brings an error to light which the source does not show (a field that could not be read hid it) is left
+    out with what rests on it, so that the others are made.
+    """
+    withheld: dict[tuple[str, str], str] = {}
+    plan = _plan(checkpoint, target, rules, options, wanted, withheld)
+    for _ in range(_REVEALING):
+        better = None
+        for step in plan.steps if plan.appeared else ():
+            errors = listing([f"{f.rule} {f.name}" for f in plan.appeared], 6)
+            reason = f"made, it would bring to light what this draft hides now ({errors}), which is to be corrected with it"
+            without = {**withheld, (step.treatment, step.subject): reason}
+            trial = _plan(checkpoint, target, rules, options, wanted, without)
+            if len(trial.appeared) < len(plan.appeared):
+                better, withheld = trial, without
+                break
+        if better is None:
+            break
+        plan = better
+    return plan
 
-    before = look(checkpoint)
+
+def _plan(
+    checkpoint: Checkpoint,
+    target: Target | None,
+    rules: Sequence[Rule] | RuleBook,
+    options: Options,
+    wanted: Callable[[Proposal], bool],
+    withheld: Mapping[tuple[str, str], str],
+) -> RepairPlan:
+    """The plan without the steps `withheld`, which say why they are not made."""
+
+    def look(at: Checkpoint, writer: str | None) -> Survey:
+        return survey(at, target, rules, options.engines, options.launch, writer)
+
+    writer = options.trained_with
+    before = look(checkpoint, writer)
     state, now, earlier = State.of(checkpoint), before, earlier_of(checkpoint)
     bases: list[State] = []
-    course = _Course()
-    answers: list[tuple[Finding, Proposal | Refusal | None]] = []
+    course = _Course(withheld=dict(withheld))
+    answers: list[Answer] = []
     for _ in range(_ROUNDS):
-        case = _case(now, options)
-        answers = [(finding, proposed(case, finding, earlier)) for finding in now.judgement.findings]
-        batch = _next(case, answers, options, wanted, course)
+        case = _case(now, options, writer)
+        answers = []
+        batch: list[Proposal] = []
+        # What a later stage would propose is not asked before the earlier ones are done: it may be long in answering.
+        for findings in _by_stage(now.judgement.findings):
+            more = [(finding, proposed(case, finding, earlier)) for finding in findings]
+            answers += more
+            batch = _next(case, more, options, wanted, course)
+            if batch:
+                break
         if not batch:
             break
         base, state = state, state.after(edit for proposal in batch for edit in proposal.edits)
         course.made += batch
         bases += [base] * len(batch)
-        now = look(state.checkpoint)
+        if _renumbers(now, batch):
+            writer = None
+        now = look(state.checkpoint, writer)
     unfixed = tuple(_unfixed(finding, answer, options, wanted, course) for finding, answer in answers)
     still = {(a.treatment, a.subject) for _, a in answers if isinstance(a, Proposal)}
     ineffective = tuple(p for p in course.made if (p.treatment, p.subject) in still)
     return RepairPlan(
-        before, now, state, tuple(course.made), unfixed, _appeared(before, now), ineffective, tuple(bases)
+        before, now, state, tuple(course.made), unfixed, _appeared(before, now), ineffective, writer, tuple(bases)
     )
 
 
-def _case(now: Survey, options: Options) -> Case:
+def _renumbers(now: Survey, batch: Sequence[Proposal]) -> bool:
+    """Whether a step writes the captured layers in other numbers: then they are no longer in the trainer's."""
+    places = {source.key for source in now.facts.draft.aux.sources}
+    return any(isinstance(e, SetConfig) and e.key in places for p in batch for e in p.edits)
+
+
+def _case(now: Survey, options: Options, writer: str | None) -> Case:
     releases = tuple((contract, release) for contract, release, _ in options.engines)
-    return Case(now.checkpoint, now.facts, releases, now.plans, options.launch, options.trained_with, reads=True)
+    return Case(now.checkpoint, now.facts, releases, now.plans, options.launch, writer, reads=True)
 
 
 def _next(
     case: Case,
-    answers: Sequence[tuple[Finding, Proposal | Refusal | None]],
+    answers: Sequence[Answer],
     options: Options,
     wanted: Callable[[Proposal], bool],
     course: _Course,
 ) -> list[Proposal]:
-    """The proposals of the lowest stage that can be made now, those in conflict taken out for good."""
-    while True:
-        made = {(p.treatment, p.subject) for p in course.made}
-        open_ones: list[Proposal] = []
-        for finding, answer in answers:
-            if not isinstance(answer, Proposal) or not answer.edits:
-                continue
-            key = (answer.treatment, answer.subject)
-            if key in made or key in course.withheld or not _allowed(case, finding, answer, options, wanted):
-                continue
+    """The proposals of one stage that can be made now, those in conflict taken out for good."""
+    made = {(p.treatment, p.subject) for p in course.made}
+    open_ones: list[Proposal] = []
+    for finding, answer in answers:
+        if not isinstance(answer, Proposal) or not answer.edits:
+            continue
+        key = (answer.treatment, answer.subject)
+        if key not in made and key not in course.withheld and _allowed(case, finding, answer, options, wanted):
             open_ones.append(answer)
-        if not open_ones:
-            return []
-        stage = min(treatments()[p.treatment].stage for p in open_ones)
-        batch = _joined([p for p in open_ones if treatments()[p.treatment].stage == stage])
-        good = [p for p in batch if not _disputed(p, batch, course)]
-        if good:
-            return good
+    batch = _joined(open_ones)
+    return [p for p in batch if not _disputed(p, batch, course)]
+
+
+def _by_stage(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """The findings whose treatments are made together, the first stage first; last those without one."""
+    stages: dict[int, list[Finding]] = {}
+    for finding in findings:
+        stage = _LAST if finding.fix is None else treatments()[finding.fix.treatment].stage
+        stages.setdefault(stage, []).append(finding)
+    return [stages[stage] for stage in sorted(stages)]
 
 
 def _joined(proposals: Sequence[Proposal]) -> list[Proposal]:
@@ -195,14 +249,22 @@ def _helps(case: Case, proposal: Proposal) -> bool:
 
 
 def _appeared(before: Survey, after: Survey) -> tuple[Finding, ...]:
-    """Errors that the repaired draft has and the source neither had nor had to skip."""
-    known: Collection[str] = {f.rule for f in before.judgement.findings if f.severity is Severity.ERROR}
+    """Errors that the repaired draft has and the source neither had nor had to skip. How an engine serves that stops
+    before it could is skipped too."""
+    known = {pair for f in before.judgement.findings if f.severity is Severity.ERROR for pair in _by_engine(f)}
     skipped = {skip.rule for skip in before.judgement.skipped}
+    refused = {f"{plan.engine}=={plan.version}" for plan in before.plans if plan.outcome == "refused"}
     return tuple(
         f
         for f in after.judgement.findings
-        if f.severity is Severity.ERROR and f.rule not in known and f.rule not in skipped
+        if f.severity is Severity.ERROR
+        and f.rule not in skipped
+        and any(pair not in known and pair[1] not in refused for pair in _by_engine(f))
     )
+
+
+def _by_engine(finding: Finding) -> list[tuple[str, str]]:
+    return [(finding.rule, engine) for engine in finding.engines or ("",)]
 
 
 def _unfixed(
@@ -237,5 +299,3 @@ def _why(
     if answer.safety == "unsafe" and not options.unsafe:
         return f"it would rest on an assumption, and needs --unsafe: {answer.assumption}"
     return f"a note is left alone unless --select names it (--select {finding.rule})"
-
-

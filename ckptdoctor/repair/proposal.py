@@ -21,7 +21,7 @@ class RefusedError(Exception):
     """Raised by a treatment that will not touch this draft. `key` names the sentence in rules/repair,
     `values` fill its blanks."""
 
-    def __init__(self, key: str, **values: object) -> None:
+    def __init__(self, key: str, /, **values: object) -> None:
         super().__init__(key)
         self.key, self.values = key, values
 

@@ -80,6 +80,8 @@ def _check_existing(source: Path, path: Path, out: str) -> None:
         raise UsageError(f"--out {show(out)}: exists and is not empty; name a new folder")
     if path.is_mount():
         raise UsageError(f"--out {show(out)}: is a mount point; name a new folder inside it")
+    if path.samefile("."):
+        raise UsageError(f"--out {show(out)}: is the folder that you are in, and would be replaced; name a new folder")
 
 
 def _unusable(out: str, error: Exception) -> str:
@@ -148,7 +150,11 @@ class Staging:
             raise cannot_write(error, self._out) from None
         try:
             sync_folder(self._out.parent)
+        except PermissionError:
+            os.sync()  # a folder that we may write to and not list
         except OSError as error:
+            with suppress(OSError):
+                self._out.rename(root)  # the disk does not take the new name: then there is no copy
             raise cannot_write(error, self._out.parent) from None
 
     def _begin(self) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
 from ckptdoctor.repair.assemble import Assembly
@@ -138,14 +138,14 @@ def _tensors(
         place = staged / info.file
         if new:
             change = "values" if old is not None else "added"
-            before = None if old is None else _side(old, _place(tree, old))
-            yield _row(name, change, None if old is None else old.name, before, _side(copied, place))
+            before = None if old is None else _old_side(tree, old)
+            yield _row(name, change, None if old is None else old.name, before, _new_side(place, copied))
         else:
             assert old is not None
             yield _row(name, "renamed", old.name, _Side(old.dtype, old.shape, None), _Side(old.dtype, old.shape, None))
     for name, old in source.tensors.items():
         if name not in kept:
-            yield _row(None, "dropped", name, _side(old, _place(tree, old)), None)
+            yield _row(None, "dropped", name, _old_side(tree, old), None)
     for file, name in sorted(state.second_copies):
         yield {"name": None, "was": name, "change": "second copy dropped", "file": file, "before": None, "after": None}
 
@@ -154,22 +154,26 @@ def _row(name: str | None, change: str, was: str | None, before: _Side | None, a
     return {"name": name, "was": was, "change": change, "before": before, "after": after}
 
 
-def _place(tree: Tree, info: TensorInfo) -> Path | None:
+def _old_side(tree: Tree, info: TensorInfo) -> _Side:
     entry = tree.entry(info.file)
-    return None if entry is None else entry.path
+    if entry is None or info.start is None:
+        return _Side(info.dtype, info.shape, None)
+    with entry.open() as stream:
+        return _side(info, stream)
 
 
-def _side(info: TensorInfo, path: Path | None) -> _Side:
+def _new_side(place: Path, info: TensorInfo) -> _Side:
+    with place.open("rb") as stream:
+        return _side(info, stream)
+
+
+def _side(info: TensorInfo, stream: BinaryIO) -> _Side:
     """A tensor with the SHA-256 of its bytes; None for one inside a PyTorch file."""
-    if path is None or info.start is None or info.end is None:
+    if info.start is None or info.end is None:
         return _Side(info.dtype, info.shape, None)
     total = hashlib.sha256()
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        at = info.start
-        while at < info.end and (part := os.pread(descriptor, min(_CHUNK, info.end - at), at)):
-            total.update(part)
-            at += len(part)
-    finally:
-        os.close(descriptor)
+    at = info.start
+    while at < info.end and (part := os.pread(stream.fileno(), min(_CHUNK, info.end - at), at)):
+        total.update(part)
+        at += len(part)
     return _Side(info.dtype, info.shape, total.hexdigest())

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import BinaryIO
 
 from ckptdoctor.checkpoint.folder import leads_out
 from ckptdoctor.errors import CannotExamineError
+from ckptdoctor.repair.copying import CannotReadError, SourceGuard
 from ckptdoctor.text import show
 
 __all__ = ["LEFT_OUT", "Entry", "Tree", "read_tree"]
@@ -34,6 +38,16 @@ class Entry:
     status: os.stat_result
     link: bool = False
 
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """The file, open for reading. Raises `SourceChangedError` if it is not what was listed, and `CannotReadError`."""
+        with SourceGuard({self.path: self.status}).open(self.path) as descriptor:
+            try:
+                with os.fdopen(descriptor, "rb", closefd=False) as stream:
+                    yield stream
+            except OSError as error:
+                raise CannotReadError(f"{show(self.path)}: cannot be read ({show(error.strerror or error)})") from None
+
 
 @dataclass(frozen=True)
 class Tree:
@@ -46,7 +60,11 @@ class Tree:
 
     def entry(self, name: str) -> Entry | None:
         """The file called `name`."""
-        return next((entry for entry in self.entries if entry.name == name), None)
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Entry]:
+        return {entry.name: entry for entry in self.entries}
 
 
 def read_tree(root: Path) -> Tree:

@@ -25,7 +25,7 @@ from ckptdoctor.repair.pieces import Literal, OutputFile, Piece, Range
 from ckptdoctor.repair.publishing import Staging, check_out
 from ckptdoctor.repair.receipts import RECEIPT_NAME
 from ckptdoctor.repair.tree import Entry, read_tree
-from ckptdoctor.repair.way_back import KEEP_LIMIT
+from ckptdoctor.repair.way_back import ALL_LIMIT, KEEP_LIMIT
 from ckptdoctor.repair.writing import write_files
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.summary import byte_count
@@ -69,6 +69,9 @@ def undo(copy: str | Path, out: str | Path, *, progress: Progress = lambda _what
         )
     place = check_out(root, str(out))
     here = {entry.name: entry for entry in tree.entries}
+    kept = sum(piece.get("length", 0) for row in back["files"] for piece in row["pieces"])
+    if kept > ALL_LIMIT:
+        raise VerificationError(f"{RECEIPT_NAME} keeps more bytes than any repair does; nothing is written")
     files = [_file(row, here) for row in back["files"]]
     guard = SourceGuard({entry.path: entry.status for entry in tree.entries})
     wanted = {row["name"]: row["sha256"] for row in back["files"]}
@@ -85,9 +88,8 @@ def undo(copy: str | Path, out: str | Path, *, progress: Progress = lambda _what
         return advance
 
     with Staging(place) as staging:
-        for folder in back["folders"]:
-            (staging.root / _plain(folder)).mkdir(parents=True, exist_ok=True)
-        written = write_files(files, staging.root, step("copying"), guard)
+        folders = [_plain(folder) for folder in back["folders"]]
+        written = write_files(files, staging.root, step("copying"), guard, folders=folders, place=place)
         compared = compare(files, staging.root, step("comparing"), limit, written.shared, guard)
         for digest in compared.files:
             if wanted[digest.name] is not None and digest.sha256 != wanted[digest.name]:
@@ -121,17 +123,21 @@ def _file(row: dict[str, Any], here: dict[str, Entry]) -> OutputFile:
     pieces: list[Piece] = []
     for piece in row["pieces"]:
         if "kept" in piece:
-            pieces.append(Literal(_unpacked(piece["kept"], piece["length"])))
+            pieces.append(Literal(_unpacked(piece["kept"], int(piece["length"]))))
             continue
+        if "lost" in piece:
+            raise VerificationError(
+                f"{RECEIPT_NAME} contradicts itself: it calls bytes lost that it needs; nothing is written"
+            )
         entry = here.get(piece["from"])
-        start, end = piece["start"], piece["end"]
+        start, end = int(piece["start"]), int(piece["end"])  # to JSON Schema 1.0 is an integer
         if entry is None or not 0 <= start <= end <= entry.status.st_size:
             raise VerificationError(
                 f"{show(piece['from'])} of the copy is gone or shorter than it was; nothing is written"
             )
         if end > start:
             pieces.append(Range(entry.path, start, end))
-    file = OutputFile(_plain(row["name"]), tuple(pieces), keep=(row["mode"] & 0o777, row["mtime_ns"]))
+    file = OutputFile(_plain(row["name"]), tuple(pieces), keep=(int(row["mode"]) & 0o777, int(row["mtime_ns"])))
     if file.size != row["size"]:
         raise VerificationError(f"the pieces of {show(row['name'])} do not make up its size; nothing is written")
     return file

@@ -20,12 +20,14 @@ from ckptdoctor.repair.assemble import Assembly
 from ckptdoctor.repair.pieces import Range
 from ckptdoctor.repair.tree import Entry, Tree
 
-__all__ = ["KEEP_LIMIT", "way_back"]
+__all__ = ["ALL_LIMIT", "KEEP_LIMIT", "way_back"]
 
 KEEP_LIMIT = 4 * 1024 * 1024
 """Bytes in a row that are kept at most: a map of the largest vocabulary, or the header of a large file."""
 
-_ALL_LIMIT = 16 * 1024 * 1024
+ALL_LIMIT = 16 * 1024 * 1024
+"""Bytes that are kept at most of all files together."""
+
 _LINE = 65_536
 
 
@@ -35,7 +37,7 @@ def way_back(tree: Tree, assembly: Assembly, digests: Mapping[Path, str | None])
     unchanged = {file.name for file in assembly.files if file.unchanged}
     files: list[dict[str, Any]] = []
     lost: list[dict[str, Any]] = []
-    room = _ALL_LIMIT
+    room = ALL_LIMIT
     for entry in tree.entries:
         row: dict[str, Any] = {
             "name": entry.name,
@@ -75,7 +77,7 @@ def _pieces(entry: Entry, places: list[Place], room: int) -> tuple[list[dict[str
     pieces: list[dict[str, Any]] = []
     kept = lost = at = 0
     end_of_file = entry.status.st_size
-    with entry.path.open("rb") as stream:
+    with entry.open() as stream:
         for start, end, name, place in [*places, (end_of_file, end_of_file, "", 0)]:
             if start > at:
                 gap = start - at

@@ -87,9 +87,13 @@ def write_files(
     root: Path,
     progress: Callable[[int], None],
     guard: SourceGuard | None = None,
+    *,
+    folders: Sequence[str] = (),
+    place: Path | None = None,
 ) -> Written:
     """Writes `files` into the folder `root`, which nobody else writes to, and makes them durable.
 
+    `folders` are made too, for those that no file is in. Sentences name `place`, since `root` has a passing name.
     `progress` is told the bytes done since it was last called. Every file keeps the permissions (not set-user-id and
     the like) and the times of the file that it is `like`. `guard` remembers the source files as they were when the
     repair was planned; without one they are remembered now.
@@ -100,13 +104,12 @@ def write_files(
     guard = guard or guard_of(files)
     total = sum(file.size for file in files)
     done, copied, shared = 0, Copied(), {}
-    folders = {root}
-    # Sentences name the folder that the copy goes to: `root` itself has a passing name.
-    place = root.parent
+    made = {root}
+    place = place or root.parent
     try:
         with _WriteBack() as disk:
             for file in files:
-                path = _place(file.name, root, folders)
+                path = _place(file.name, root, made)
                 descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
                 disk.take(descriptor)
                 unsynced = 0
@@ -125,7 +128,9 @@ def write_files(
                 copied += part
                 if part.shared:
                     shared[file.name] = part.shared
-        for folder in sorted(folders, key=lambda path: len(path.parts), reverse=True):
+        for name in folders:
+            _make(name, name.split("/"), root, made)
+        for folder in sorted(made, key=lambda path: len(path.parts), reverse=True):
             sync_folder(folder)
     except OSError as error:
         raise cannot_write(error, place, total - done) from None
@@ -145,18 +150,25 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _place(name: str, root: Path, folders: set[Path]) -> Path:
-    """The path of the file `name` under `root`; its sub-folders are made and added to `folders`."""
-    parts = name.split("/")
-    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+def _place(name: str, root: Path, made: set[Path]) -> Path:
+    """The path of the file `name` under `root`; its sub-folders are made and added to `made`."""
+    *folders, last = name.split("/")
+    if last in ("", ".", "..") or "\0" in last:
+        raise CannotWriteError(f"{show(name)}: cannot be the name of a file in the copy")
+    return _make(name, folders, root, made) / last
+
+
+def _make(name: str, folders: Sequence[str], root: Path, made: set[Path]) -> Path:
+    """Makes the folder that lies `folders` deep under `root`, for the file or folder `name`."""
+    if any(part in ("", ".", "..") or "\0" in part for part in folders):
         raise CannotWriteError(f"{show(name)}: cannot be the name of a file in the copy")
     path = root
-    for part in parts[:-1]:
+    for part in folders:
         path /= part
-        if path not in folders:
+        if path not in made:
             path.mkdir(exist_ok=True)
-            folders.add(path)
-    return path / parts[-1]
+            made.add(path)
+    return path
 
 
 def _write_pieces(file: OutputFile, dest: int, guard: SourceGuard, progress: Callable[[int], None]) -> Copied:

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ckptdoctor.findings import Severity
-from ckptdoctor.repair.changes import changes
 from ckptdoctor.repair.receipt import edit_data
 from ckptdoctor.report.json_report import dumps, finding_data
 
@@ -36,7 +35,7 @@ def fix_text(outcome: Outcome, out: str | None) -> str:
                 "treatment": step.treatment, "subject": step.subject, "rules": list(step.rules), "safety": step.safety,
                 "assumption": step.assumption, "summary": step.summary,
                 "edits": [edit_data(edit) for edit in step.edits],
-                "changes": [asdict(change) for change in changes(plan.bases[number], step.edits)],
+                "changes": [asdict(change) for change in outcome.changes[number]],
             }
             for number, step in enumerate(plan.steps)
         ],

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ckptdoctor.findings import Severity
-from ckptdoctor.repair.changes import Change, changes
 from ckptdoctor.report.segments import BLANK, Line, Segment, line
 from ckptdoctor.report.wording import PATH_LIMIT, place
 from ckptdoctor.summary import byte_count, title
 from ckptdoctor.text import listing, plural, show
 
 if TYPE_CHECKING:
+    from ckptdoctor.repair.changes import Change
     from ckptdoctor.repair.fixing import Outcome
     from ckptdoctor.repair.planner import Unfixed
     from ckptdoctor.repair.proposal import Proposal
@@ -50,7 +50,7 @@ def _step(outcome: Outcome, number: int, step: Proposal) -> Iterator[Line]:
     yield line(step.summary, indent=_BODY)
     if step.assumption is not None:
         yield line(Segment("assumes:", "warning"), f" {step.assumption}", indent=_BODY, hang=2)
-    for change in changes(outcome.plan.bases[number], step.edits):
+    for change in outcome.changes[number]:
         yield from _change(change)
 
 

@@ -135,7 +135,7 @@ def _with_ids(facts: Facts, ids: Sequence[int]) -> Facts | None:
 
 
 def id_places(facts: Facts) -> tuple[str, ...] | None:
-    """The places where engines read ids: of a block drafter the one that has them (None without), else both usual ones."""
+    """The places where engines read ids: of a block drafter the one that has them (None without one), else both."""
     if facts.draft.block:
         return None if facts.draft.aux.key is None else (facts.draft.aux.key,)
     return IDS_KEY, f"eagle_config.{IDS_KEY}"

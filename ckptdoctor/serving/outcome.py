@@ -58,9 +58,10 @@ def settle(plan: LoadPlan, facts: Facts, captured: Captured, trained: Trained, w
     takes_states = facts.draft.algorithm in ("eagle3", "peagle") or facts.draft.block
     fc = _fc(facts, captured, wires) if takes_states else None
     late = _state_count(captured, wires, fc) if takes_states else ()
+    of_layers = (replace(error, about="layers") for error in captured.refusals)
     if wires.map_absent == "refuse" and plan.wiring.get("map") is None:
         late = (Refusal("start", "no d2t is stored, and this release does not start without one"), *late)
-    errors = tuple(sorted((*plan.errors, *captured.refusals, *late), key=lambda e: _STAGES[e.stage]))
+    errors = tuple(sorted((*plan.errors, *of_layers, *late), key=lambda e: _STAGES[e.stage]))
     found = [*_parameters(plan), *_wiring(plan, facts, wires, fc), *_dropped(stored, facts)]
     if takes_states:
         found += _layers(captured, trained)
@@ -137,7 +138,7 @@ def _state_count(captured: Captured, wires: Wires, fc: str | None) -> tuple[Refu
     if len(extend) == wires.aux_count:
         return ()
     found = plural(len(extend), "state is captured", "states are captured")
-    return (Refusal("first_forward", f"{found} {numbers(extend)}, and fc takes {wires.aux_count}"),)
+    return (Refusal("first_forward", f"{found} {numbers(extend)}, and fc takes {wires.aux_count}", "layers"),)
 
 
 def _wiring(plan: LoadPlan, facts: Facts, wires: Wires, fc: str | None) -> list[Reason]:

@@ -72,7 +72,8 @@ class Stored:
 class Refusal:
     """A loud error: its `stage` (`config`, `class`, `construct`, `load`, `first_forward`), and why in our words.
 
-    `about` is `name` when a stored name names nothing, or nothing is stored under a name that must be there.
+    `about` is `name` when a stored name names nothing, or nothing is stored under a name that must be there, and
+    `layers` when it comes from which layers of the target are captured.
     """
 
     stage: str
@@ -182,6 +183,11 @@ class LoadPlan:
     def left_biases(self) -> tuple[str, ...]:
         """Those of `left_random` that are biases."""
         return tuple(name for name in self.left_random if name.endswith(".bias"))
+
+    @property
+    def lacks_embedding(self) -> bool:
+        """Whether the embedding is among `left_random`: the release neither finds one nor takes the target's."""
+        return any(name.endswith("embed_tokens.weight") for name in self.left_random)
 
     @property
     def left_at_ones(self) -> tuple[str, ...]:

@@ -4,7 +4,8 @@
 
 Makes the environments that are missing (see environments.py), runs the loaders on every draft, compares, prints the
 matrix, and exits with 1 when any pair differs. Without releases: all that environments.py knows. Without drafts: those
-of fixtures/trainers, the sick ones that fixtures/recipes build, and ../shared/drafts where that is there.
+of fixtures/trainers, the sick ones that fixtures/recipes build, their repaired copies, and ../shared/drafts where that is
+there.
 `--results FOLDER` compares results that were written before, and runs nothing.
 """
 
@@ -20,6 +21,7 @@ from pathlib import Path
 from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.errors import CkptdoctorError
 from ckptdoctor.facts import Facts, describe, read_target
+from ckptdoctor.repair.fixing import fix
 from ckptdoctor.serving import contracts, load_plan
 from tests.conformance import environments, oracles
 from tests.conformance.compare import Answer, compare
@@ -33,9 +35,10 @@ Matrix = dict[str, dict[str, Answer]]
 
 
 def drafts(built: Path) -> list[Path]:
-    """All drafts at hand: those of trainers, those that recipes build (into `built`), and shared ones."""
+    """All drafts at hand: those of trainers, those that recipes build (into `built`), repaired ones, and shared ones."""
     found = [path for path in sorted((ROOT / "fixtures" / "trainers").iterdir()) if path.is_dir()]
     found += list(_recipes(built))
+    found += list(repaired(built))
     if SHARED.is_dir():
         found += [path for path in sorted(SHARED.iterdir()) if (path / "config.json").is_file()]
     return found
@@ -54,6 +57,28 @@ def _recipes(built: Path) -> Iterator[Path]:
         whole = (folder / "config.json").is_file() and (folder / "target" / "config.json").is_file()
         if whole and [path.name for path in folder.glob("*.safetensors*")] == ["model.safetensors"]:
             yield folder
+
+
+def repaired(built: Path) -> Iterator[Path]:
+    """What `fix` makes of the sick recipes, for the releases that they name: the real loaders must take it as planned."""
+    sys.path.insert(0, str(ROOT / "fixtures"))
+    from builder import build, load_recipes
+
+    for name, recipe in load_recipes().items():
+        if recipe.needs_torch or recipe.wrong is None:
+            continue
+        source, copy = built / f"source_{name}", built / f"repaired_{name}"
+        build(recipe, source)
+        target = source / "target" if recipe.target is not None else None
+        try:
+            outcome = fix(source, copy, target=target, engines=recipe.engines, launch=recipe.launch, unsafe=True)
+        except CkptdoctorError:
+            continue
+        whole = (
+            outcome.out is not None and (copy / "config.json").is_file() and (copy / "target" / "config.json").is_file()
+        )
+        if whole and [path.name for path in copy.glob("*.safetensors*")] == ["model.safetensors"]:
+            yield copy
 
 
 def answers(folder: Path, release: environments.Release, over: Sequence[Path]) -> dict[str, Answer]:

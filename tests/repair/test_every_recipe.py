@@ -72,8 +72,8 @@ def test_fix_of_a_sick_draft(recipe: Recipe, built: Built, tmp_path: Path) -> No
 def _only_named_tensors_differ(outcome: Outcome, folder: Path, out: Path) -> None:
     """By the safetensors package: tensors that no edit names are the same, bytes and all."""
     assert outcome.assembly is not None
-    if not any(name.endswith(".safetensors") for name in outcome.assembly.tensors):
-        return
+    if not any(folder.glob("*.safetensors")):
+        return  # a PyTorch file: see test_pickled.py
     copy = read_with_safetensors(out)
     try:
         source = read_with_safetensors(folder)

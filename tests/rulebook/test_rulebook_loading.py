@@ -51,7 +51,7 @@ def test_all_fields_reach_the_rule(tmp_path: Path) -> None:
         **{"assert": "it.width"},
         location={"tensor": "{it.name}", "line": "it.line", "offset": 3},
         evidence={"width": "it.width"},
-        fix={"treatment": "rename", "with": {"to": "x"}, "safety": "safe", "summary": "renames"},
+        fix={"treatment": "rename", "with": {"to": "'x'"}, "safety": "safe", "summary": "renames"},
         seen_in=["org/repo#1"],
         why="Because.",
         since="0.1.0",
@@ -61,7 +61,7 @@ def test_all_fields_reach_the_rule(tmp_path: Path) -> None:
     assert (rule.for_each, rule.when, rule.claim) == ("draft.layers", "True", "it.width")
     assert rule.location == {"tensor": "{it.name}", "line": "it.line", "offset": "3"}
     assert rule.evidence == {"width": "it.width"}
-    assert rule.fix == FixPlan("rename", "renames", "safe", {"to": "x"})
+    assert rule.fix == FixPlan("rename", "renames", "safe", {"to": "'x'"})
     assert (rule.seen_in, rule.bad, rule.good) == (("org/repo#1",), ("broken",), ("fine",))
     assert (rule.why, rule.since, rule.family, rule.scope) == ("Because.", "0.1.0", "TST", "checkpoint")
     assert (rule.user, rule.where, rule.source.name) == (True, "mine.yaml, line 1", "mine.yaml")

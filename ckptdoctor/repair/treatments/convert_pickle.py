@@ -34,7 +34,7 @@ def propose(case: Case) -> Proposed:
     if not checkpoint.names_sound or not checkpoint.tensors:
         raise RefusedError("damaged", names=checkpoint.files)
     if checkpoint.rivals:
-        raise RefusedError("rivals", key=checkpoint.nested_in or "", others=checkpoint.rivals)
+        raise RefusedError("rivals", at=checkpoint.nested_in or "", others=checkpoint.rivals)
     _refuse_tensors(case)
     return Proposed((*_files(case), *_tied(case)), subject="weights")
 

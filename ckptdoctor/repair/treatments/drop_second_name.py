@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from ckptdoctor.facts.knowledge import knowledge
-from ckptdoctor.facts.names import Named, canonical_names
+from ckptdoctor.facts.names import Named
 from ckptdoctor.repair.alike import alike
 from ckptdoctor.repair.edits import DropTensor
+from ckptdoctor.repair.layouts import named_tensors
 from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
 from ckptdoctor.unknown import Unknown
 
 __all__ = ["propose"]
 
-_Style = tuple[str, str]
+_Style = tuple[str, str, str]
 _ORDER = {"refused": 0, "broken": 1, "degraded": 2, "served": 3}
 
 
@@ -32,7 +32,7 @@ def propose(case: Case) -> Proposed:
     draft = case.facts.draft
     if isinstance(draft.names, Unknown) or not draft.names.collisions:
         raise RefusedError("unread")
-    named = canonical_names(case.facts.tensors, knowledge().naming, strip_model=draft.tabled)
+    named = named_tensors(case.facts)
     colliding = {named[name].canonical for name in draft.names.collisions}
     rivals: dict[str, list[Named]] = defaultdict(list)
     for name in named.values():
@@ -49,13 +49,13 @@ def propose(case: Case) -> Proposed:
 
 
 def _style(name: Named) -> _Style:
-    """What a name has beyond its canonical form: its prefix, and what its layer is called without the number."""
-    return name.prefix, name.alias.split(".")[0]
+    """What a name has beyond its canonical form: prefix, layer without its number, and whose own it is."""
+    return name.prefix, name.alias.split(".")[0], name.private
 
 
-def _preference(style: _Style, votes: Counter[_Style]) -> tuple[int, int, bool]:
-    prefix, alias = style
-    return -votes[style], len(prefix), alias == "layers"
+def _preference(style: _Style, votes: Counter[_Style]) -> tuple[int, int, int, bool]:
+    prefix, alias, private = style
+    return -votes[style], len(private), len(prefix), alias == "layers"
 
 
 def _dropped(rivals: dict[str, list[Named]], wanted: Sequence[_Style]) -> tuple[DropTensor, ...]:

@@ -7,12 +7,13 @@ engine reads can go, unless it is a trained part of the draft under another name
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ckptdoctor.facts.draft import Draft
 from ckptdoctor.facts.knowledge import knowledge
-from ckptdoctor.facts.names import Named, canonical_names
+from ckptdoctor.facts.names import Named
 from ckptdoctor.repair.edits import DropTensor
+from ckptdoctor.repair.layouts import named_tensors
 from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
 from ckptdoctor.unknown import Unknown
 
@@ -28,27 +29,27 @@ def propose(case: Case, names: Sequence[str], kind: str, resembles: str | None) 
     draft = case.facts.draft
     if resembles is not None:
         raise RefusedError("resembles", name=names[0], resembles=resembles)
-    known = knowledge()
     for plan in case.plans:
         used = next((s for s in plan.stored if s.fate == "used" and s.name in names), None)
         if used is not None:
             raise RefusedError("read", name=used.name, engine=plan.label)
-    adapters = [re.compile(pattern) for pattern in known.naming["adapter_parts"]]
+    adapters = [re.compile(pattern) for pattern in knowledge().naming["adapter_parts"]]
     adapter = next((n for n in names if any(p.search(n) for p in adapters)), None)
     if adapter is not None:
         raise RefusedError("adapter", name=adapter)
     if kind != "buffer":
-        named = canonical_names(case.facts.tensors, known.naming, strip_model=draft.tabled)
-        _refuse_parts(names, named, kind)
+        _refuse_parts(names, named_tensors(case.facts), kind)
         lacking = _lacking(draft)
-        if lacking is None and draft.head is None and case.facts.vocab.claimed_draft_size is not None:
+        # A config that cannot be read does not tell whether the draft has a head of its own.
+        own_head = case.facts.vocab.claimed_draft_size is not None or not draft.has_config
+        if lacking is None and draft.head is None and own_head:
             lacking = "lm_head.weight"
         if lacking is not None:
             raise RefusedError("lacking", name=names[0], lacking=lacking)
     return Proposed(tuple(DropTensor(name) for name in names), subject=f"{kind} tensors, {names[0]} first")
 
 
-def _refuse_parts(names: Sequence[str], named: dict[str, Named], kind: str) -> None:
+def _refuse_parts(names: Sequence[str], named: Mapping[str, Named], kind: str) -> None:
     """Refuse names that stand where parameters of the draft stand."""
     others = {n.prefix for n in named.values() if n.prefix and n.stored not in names}
     for name in names:

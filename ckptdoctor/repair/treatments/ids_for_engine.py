@@ -26,6 +26,8 @@ def propose(case: Case) -> Proposed:
     if found is None:
         raise RefusedError("unnamed")
     plan = case.plans[found]
+    if not plan.capture_causes or (plan.errors and plan.errors[0].about != "layers"):
+        raise RefusedError("not_ids", engine=plan.label)
     if not plan.trained_certain or plan.trained is None:
         raise RefusedError("open", engine=plan.label, because=plan.wiring.get("trained_because", ""))
     if plan.fitting is None:

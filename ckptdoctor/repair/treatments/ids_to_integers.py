@@ -21,12 +21,12 @@ _TEXT_LIMIT = 10_000
 
 
 def propose(case: Case, key: str) -> Proposed:
-    """The ids at the dotted `key` of config.json as a list of integers. Refused for everything that is no list of them."""
+    """The ids at the dotted `key` of config.json as a list of integers. Refused for all that is no list of them."""
     writable(case)
     field = case.facts.config.at(key)
     ids = _ids(field.value) if field is not None else None
     if ids is None:
-        raise RefusedError("unclear", key=key, value=field.value if field else None)
+        raise RefusedError("unclear", at=key, value=field.value if field else None)
     return Proposed((SetConfig(key, ids),), subject=key)
 
 

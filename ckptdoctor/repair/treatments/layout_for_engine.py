@@ -5,7 +5,7 @@ Every layout of rules/facts/naming.yaml is tried by planning the draft under it;
 
 from __future__ import annotations
 
-from ckptdoctor.repair.choosing import lost, suits_all, unlike
+from ckptdoctor.repair.choosing import builds_a_draft, helps, lost, suits_all
 from ckptdoctor.repair.layouts import layouts
 from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
 
@@ -15,15 +15,19 @@ __all__ = ["propose"]
 def propose(case: Case) -> Proposed:
     """The layout that is best for every named engine, with the fewest renames.
 
-    Refused where every tensor has its place already (what is left is not in the file), where no layout is better for
-    the engine of the finding, and where two engines want different ones.
+    Refused where a release builds an ordinary model, whose names would be the wrong ones; where every tensor has its
+    place already (what is left is not in the file); where no layout is better for the engine of the finding; and where
+    two engines want different ones.
     """
     if not case.engines:
         raise RefusedError("unnamed")
     ours = [p for p in case.plans if f"{p.engine}=={p.version}" in case.finding_engines] or list(case.plans)
+    other = next((p for p in case.plans if not builds_a_draft(p, case.facts)), None)
+    if other is not None:
+        raise RefusedError("class", engine=other.label, name=other.model_class)
     if not any(lost(p, case.facts) for p in ours):
         raise RefusedError("placed", engine=ours[0].label)
     chosen, scores = suits_all(case, layouts(case.facts))
-    if not chosen.edits or not unlike(case, scores):
+    if not chosen.edits or not helps(case, scores):
         raise RefusedError("none", engine=ours[0].label)
     return Proposed(chosen.edits, subject=f"the layout {chosen.label}")

@@ -1,6 +1,6 @@
 """`__metadata__` in a header holds texts, as the format asks: numbers, lists and objects are written as JSON texts.
 
-No reader of weights takes more from it than `format` (transformers, modeling_utils.py), and the tensors stay as they are.
+No reader of weights takes more from it than `format` (transformers, modeling_utils.py); the tensors stay as they are.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 from ckptdoctor.checkpoint import read_json
 from ckptdoctor.checkpoint.container import HEADER_LIMIT
+from ckptdoctor.checkpoint.folder import open_regular
 from ckptdoctor.repair.edits import SetMetadata
 from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
 
@@ -37,7 +38,7 @@ def _metadata(case: Case, file: str) -> Any:
     place = case.checkpoint.real_path(file)
     if place is None:
         return None
-    with place.open("rb") as stream:
+    with open_regular(place) as stream:
         length = int.from_bytes(stream.read(8), "little")
         header = stream.read(length) if length <= HEADER_LIMIT else b""
     return read_json(header, file, depth=1).object.get("__metadata__")

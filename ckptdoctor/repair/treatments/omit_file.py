@@ -1,4 +1,4 @@
-"""A file that says nothing, or the wrong thing, is left out of the copy. Generic: the rule says which, and when not to."""
+"""A file that says nothing is left out of the copy. Generic: the rule says which, and when not to."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A number or a flag that was written as a text, or a whole number written with decimals, becomes what it says.
 
-Only what can be read in one way is touched: "32", 64.0, "true". A flag that says "false" rests on an assumption, because
-Python code takes every text that is not empty for true.
+Only what can be read in one way is touched: "32", 64.0, "true". A flag that says "false" rests on an assumption,
+because Python code takes every text that is not empty for true.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ def propose(case: Case, key: str) -> Proposed:
     writable(case)
     field = case.facts.config.at(key)
     if field is None:
-        raise RefusedError("absent", key=key)
+        raise RefusedError("absent", at=key)
     if any(key in places for places in knowledge().fields["flags"].values()):
         flag = _flag(field.value)
         if flag is None:
-            raise RefusedError("unclear_flag", key=key, value=field.value)
+            raise RefusedError("unclear_flag", at=key, value=field.value)
         return Proposed((SetConfig(key, flag),), subject=key, assumption=None if flag else "says_false")
     size = _size(field.value)
     if size is None:
-        raise RefusedError("unclear", key=key, value=field.value)
+        raise RefusedError("unclear", at=key, value=field.value)
     return Proposed((SetConfig(key, size),), subject=key)
 
 

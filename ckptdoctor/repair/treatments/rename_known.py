@@ -12,7 +12,7 @@ __all__ = ["propose"]
 
 
 def propose(case: Case, trainer: str) -> Proposed:
-    """Every tensor that has a name of `trainer`'s own, in the layout that the named engines, or most releases, look for.
+    """Every tensor under a name of `trainer`'s own, in the layout that the named engines, or most releases, look for.
 
     Refused unless the draft is complete then and every shape fits.
     """

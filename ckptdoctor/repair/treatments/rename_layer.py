@@ -13,7 +13,7 @@ __all__ = ["propose"]
 
 
 def propose(case: Case, layer: str, stem: str) -> Proposed:
-    """The tensors under `stem` as those of `layer` (`layers.0`), called as the named engines, or most releases, look for.
+    """The tensors under `stem` as those of `layer` (`layers.0`), as the named engines, or most releases, call them.
 
     Only where one whole layer is missing and one stem is there, and all parts are there with shapes that fit.
     Refused else: which of several is which cannot be told.

@@ -10,6 +10,7 @@ from typing import Any
 
 from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.facts.names import canonical_names
+from ckptdoctor.facts.tables import ParameterTable
 from ckptdoctor.repair.edits import RewriteIndex
 from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
 from ckptdoctor.repair.shards import INDEX_NAME, lost_member
@@ -23,8 +24,8 @@ _MISSING = ("index_missing_shard", "shard_missing")
 def propose(case: Case) -> Proposed:
     """The index of the weights as their headers give it, under the name that it has or model.safetensors.index.json.
 
-    Refused for PyTorch files, when a file is missing or damaged, when a name stands in two files, and when the old index
-    names a tensor that is stored nowhere and may have been part of the draft.
+    Refused for PyTorch files, when a file is missing or damaged, when a name stands in two files, and when the old
+    index names a tensor that is stored nowhere and may have been part of the draft.
     """
     checkpoint = case.checkpoint
     if checkpoint.kind != "safetensors":
@@ -56,9 +57,25 @@ def _refuse_loss(case: Case) -> None:
     naming = knowledge().naming
     gone = [name for name in gone if not any(re.search(p, name) for p in naming["buffers"])]
     stored = {n.canonical for n in canonical_names(checkpoint.tensors, naming, strip_model=True).values()}
-    gone = [n.stored for n in canonical_names(gone, naming, strip_model=True).values() if n.canonical not in stored]
+    names = canonical_names(gone, naming, strip_model=True).values()
+    gone = [n.stored for n in names if n.canonical not in stored and _is_parameter(case, n.canonical)]
     if gone:
         raise RefusedError("lost", names=tuple(gone[:4]))
     lacking = case.facts.draft.names
-    if named is not None and not isinstance(lacking, Unknown) and lacking.missing:
-        raise RefusedError("lacking", names=lacking.missing[0].names[:4])
+    if named is None or isinstance(lacking, Unknown):
+        return
+    absent = [name for part in lacking.missing for name in part.names]
+    absent += [name for part in lacking.incomplete for name in part.absent]
+    if absent:
+        raise RefusedError("lacking", names=tuple(absent[:4]))
+
+
+def _is_parameter(case: Case, canonical: str) -> bool:
+    """Whether a draft of this kind has a parameter of this name, needed or not; True where that is not known."""
+    known, draft = knowledge(), case.facts.draft
+    if not draft.tabled:
+        return True
+    algorithm = known.algorithms[draft.algorithm]
+    attention = [p for kind in known.attention.values() for p in kind]
+    table = ParameterTable(algorithm.parameters, (*algorithm.layer, *attention, *known.feed_forward), known)
+    return table.find(canonical) is not None

@@ -13,11 +13,11 @@ from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
 __all__ = ["propose"]
 
 # What both spellings call the same (transformers 5, modeling_rope_utils.py).
-_KNOWN = frozenset(
-    """rope_theta rope_type type factor original_max_position_embeddings attention_factor beta_fast beta_slow short_factor
-    long_factor low_freq_factor high_freq_factor mscale mscale_all_dim truncate partial_rotary_factor mrope_section
-    mrope_interleaved""".split()
-)
+_KNOWN = (
+    "rope_theta", "rope_type", "type", "factor", "original_max_position_embeddings", "attention_factor", "beta_fast",
+    "beta_slow", "short_factor", "long_factor", "low_freq_factor", "high_freq_factor", "mscale", "mscale_all_dim",
+    "truncate", "partial_rotary_factor", "mrope_section", "mrope_interleaved",
+)  # fmt: skip
 
 
 def propose(case: Case) -> Proposed:
@@ -33,7 +33,7 @@ def propose(case: Case) -> Proposed:
     new = field.value if field is not None and isinstance(field.value, dict) else {}
     strange = [key for key in new if key not in _KNOWN]
     if strange:
-        raise RefusedError("strange", key=strange[0])
+        raise RefusedError("strange", at=strange[0])
     said = old_spelling(new)
     scaling = config.at(f"{positions.place}rope_scaling")
     if scaling is not None and "rope_scaling" in said:

@@ -1,20 +1,26 @@
-"""architectures names the class that builds what is stored: chosen by planning the draft under every class that is known.
+"""architectures names the class that builds what is stored: found by planning the draft under every known class.
 
 Engines choose the class by this name (SGLang models/registry.py, vLLM registry.py) and do not look whether it suits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ckptdoctor.facts.knowledge import knowledge
-from ckptdoctor.repair.choosing import Option, lost, reach, suits_all, unlike
+from ckptdoctor.repair.choosing import Option, Score, helps, lost, suits_all
 from ckptdoctor.repair.edits import SetConfig
+from ckptdoctor.repair.layouts import layouts
 from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
+from ckptdoctor.repair.reaching import loads_newest, reach
 from ckptdoctor.serving import contracts
 from ckptdoctor.text import listing
 
 __all__ = ["propose"]
 
 _KEY = "architectures"
+_LOST = 3
+"""Where a score counts the stored parts without a place."""
 
 
 def propose(case: Case) -> Proposed:
@@ -24,8 +30,6 @@ def propose(case: Case) -> Proposed:
     draft whole. Never one that drops a stored part of the draft. Refused where nothing is better than what is there,
     and where engines want different names.
     """
-    if not case.facts.draft.has_config:
-        raise RefusedError("no_config")
     options = [Option("the name as it is", ()), *(Option(n, (SetConfig(_KEY, [n]),)) for n in _names(case))]
     chosen = _for_engines(case, options) if case.engines else _for_most(case, options)
     return Proposed(chosen.edits, subject=_KEY)
@@ -50,23 +54,44 @@ def _names(case: Case) -> list[str]:
 
 
 def _for_engines(case: Case, options: list[Option]) -> Option:
-    chosen, scores = suits_all(case, options)
-    if not chosen.edits or not unlike(case, scores):
+    """The name that suits the named engines as the tensors are called now, else as they could be called."""
+    found = _best(case, options, ()) or _best(case, options, layouts(case.facts)[1:])
+    if found is None:
         raise RefusedError("nothing", engine=listing([p.label for p in case.plans]))
-    facts = case.after(chosen.edits)
-    for plan in case.plans_after(chosen.edits):
-        gone = lost(plan, facts)
-        if gone:
+    chosen, scores = found
+    for plan, row in zip(case.plans_after(chosen.edits), scores, strict=True):
+        if row[_LOST]:
+            gone = lost(plan, case.after(chosen.edits))
             raise RefusedError("drops", engine=plan.label, name=chosen.label, names=gone[:4])
     return chosen
 
 
+def _best(case: Case, options: list[Option], later: Sequence[Option]) -> tuple[Option, tuple[Score, ...]] | None:
+    """The best name and its scores; None where the one that is there is as good.
+
+    Without `later` also None where it is not clear as the tensors are called now.
+    """
+    try:
+        chosen, scores = suits_all(case, options, later)
+    except RefusedError:
+        if later:
+            raise
+        return None
+    if not chosen.edits or not helps(case, scores, later) or (not later and any(row[_LOST] for row in scores)):
+        return None
+    return chosen, scores
+
+
 def _for_most(case: Case, options: list[Option]) -> Option:
-    found = [(option, reach(case, case.after(option.edits))) for option in options]
-    now = found[0][1]
+    now = reach(case, case.facts)
+    # All releases are asked only about names that a newest one takes.
+    facts = {option.label: case.after(option.edits) for option in options[1:]}
+    found = [(o, reach(case, facts[o.label])) for o in options[1:] if loads_newest(case, facts[o.label])]
+    if not found:
+        raise RefusedError("nothing_known")
     chosen, best = max(found, key=lambda pair: (pair[1].whole, pair[1].served))
-    if not chosen.edits or best.whole <= now.whole:
-        raise RefusedError("nothing", engine="known release")
+    if best.whole <= now.whole:
+        raise RefusedError("nothing_known")
     missing = now.newest - best.newest
     if missing:
         raise RefusedError("engines_differ", name=chosen.label, engines=sorted(missing))

@@ -34,5 +34,5 @@ def propose(
     if without_tensors is not None:
         stored = next((name for name in case.checkpoint.tensors if name.endswith(without_tensors)), None)
         if stored is not None:
-            raise RefusedError("stored", field=field, name=stored)
+            raise RefusedError("stored", field=field, value=value, name=stored)
     return Proposed(set_field(case, field, value, home), subject=field)

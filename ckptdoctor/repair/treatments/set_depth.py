@@ -30,7 +30,7 @@ def propose(case: Case) -> Proposed:
     types = case.facts.config.at(beside)
     if types is not None and isinstance(types.value, list) and types.value and len(types.value) != stored:
         if any(kind != types.value[0] for kind in types.value):
-            raise RefusedError("kinds", key=beside)
+            raise RefusedError("kinds", place=beside)
         edits.append(SetConfig(beside, [types.value[0]] * stored))
     numberless = stored == 1 and names.layer_names == ("midlayer",)
     fewer = draft.depth_claimed is not None and stored < draft.depth_claimed

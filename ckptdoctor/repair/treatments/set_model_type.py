@@ -1,6 +1,6 @@
 """A model_type for a config that has none: the one of the stored attention.
 
-transformers 5 reads no config without it (SGLang from 0.5.10, vLLM from 0.22.0); transformers 4 guesses it from the path.
+transformers 5 reads no config without it (SGLang from 0.5.10, vLLM from 0.22.0); transformers 4 guesses from the path.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ def propose(case: Case) -> Proposed:
         raise RefusedError("lengths", lengths=[str(length) for length in vocab.lengths])
     if reading.confirmed is None and reading.verdict != "zeros_first" and reading.readings != (1,):
         raise RefusedError("two_readings", name=d2t.name, readings=reading.readings)
+    _refuse_dispute(case)
     size = _size(vocab, int(reading.targets.max()))
     mask = np.zeros(size, dtype=np.uint8)
     mask[reading.targets] = 1
@@ -50,6 +51,19 @@ def propose(case: Case) -> Proposed:
         edit = ReplaceTensor(t2d.name, "BOOL", (size,), mask.tobytes())
     newer = reading.verdict == "stale_t2d" and vocab.mask_count == d2t.length
     return Proposed((edit,), subject="t2d", assumption="d2t_is_newer" if newer else None)
+
+
+def _refuse_dispute(case: Case) -> None:
+    """Refuse while the draft's embedding, or the target beside a stored mask, speaks against vocab_size."""
+    vocab, embedding, target = case.facts.vocab, case.facts.draft.embedding, case.facts.target
+    sizes = {"vocab_size": vocab.claimed_size}
+    if not isinstance(embedding, Unknown) and embedding is not None:
+        sizes[f"rows of {embedding.name}"] = embedding.rows
+    known = target is not None and not isinstance(target.vocab_size, Unknown)
+    if known and not isinstance(vocab.t2d, Unknown) and vocab.t2d is not None and vocab.t2d.length == target.vocab_size:
+        sizes[f"the target's vocab_size and the entries of {vocab.t2d.name}"] = target.vocab_size
+    if vocab.claimed_size is not None and len(set(sizes.values())) > 1:
+        raise RefusedError("sizes", sizes=[f"{name} {size}" for name, size in sizes.items()])
 
 
 def _size(vocab: VocabMap, largest: int) -> int:

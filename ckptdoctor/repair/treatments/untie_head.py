@@ -14,7 +14,10 @@ __all__ = ["propose"]
 
 
 def propose(case: Case) -> Proposed:
-    """Every place of the config that says true says false. Refused without a stored head: nothing could take its place."""
+    """Every place of the config that says true says false.
+
+    Refused without a stored head, since nothing could take the embedding's place.
+    """
     head, config = case.facts.draft.head, case.facts.config
     if isinstance(head, Unknown):
         raise RefusedError("unread")

@@ -1,8 +1,8 @@
 """draft_vocab_size and vocab_size say what the tensors and the target say: the sizes put into the right fields.
 
 D, the draft vocabulary, is the number of rows of the head and of entries of d2t; engines size both by draft_vocab_size.
-V, the target's vocabulary, is the rows of the embedding, the entries of t2d and the target's own vocab_size. vocab_size is
-touched only where it holds D or less, so that it cannot be V.
+V, the target's vocabulary, is the rows of the embedding, the entries of t2d and the target's own vocab_size. The field
+vocab_size is touched only where it holds D or less, so that it cannot be V.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = ["propose"]
 def propose(case: Case) -> Proposed:
     """draft_vocab_size := D, and vocab_size := V where it is smaller than the vocabulary.
 
-    Refused when head and map differ, when there is no head, when a head without a map is not one of the whole vocabulary,
-    or when the sources of V disagree.
+    Refused when head and map differ, when there is no head, when a head without a map is not one of the whole
+    vocabulary, or when the sources of V disagree.
     """
     writable(case)
     facts = case.facts
@@ -60,7 +60,7 @@ def _size(facts: Facts, draft: int) -> int | None:
     claimed = facts.draft.vocab_size
     sources = _sources(facts)
     largest = max((*sources.values(), draft))
-    if claimed is not None and (claimed > draft or claimed == largest):
+    if claimed is None or claimed > draft or (claimed == largest and (sources or facts.vocab.d2t is None)):
         return None
     if not sources:
         raise RefusedError("no_source", claimed=claimed, draft=draft)
