@@ -28,7 +28,11 @@ RULE_NAMES = {**FACT_NAMES, "plan": LoadPlan}
 @lru_cache(maxsize=8)
 def rulebook(user: tuple[Path, ...] = ()) -> RuleBook:
     """The shipped rules and those of the folders `user`. Raises `UsageError` for a bad user rule."""
-    return load_rules(rules_dir(), user, names=RULE_NAMES)
+    if not user:
+        return load_rules(rules_dir(), names=RULE_NAMES)
+    from ckptdoctor.repair.registry import treatment_arguments  # only the rules of a person are checked
+
+    return load_rules(rules_dir(), user, names=RULE_NAMES, treatments=treatment_arguments())
 
 
 def scan(

@@ -62,7 +62,8 @@ class Fix:
     """A repair that a rule names: the treatment, what it would do, and whether it rests on an assumption.
 
     `arguments` are for the treatment, with the values of this finding. `assumption` is the sentence that an unsafe
-    repair rests on. `refused` says why the treatment changes nothing here; None when it would.
+    repair rests on. `refused` says why the treatment changes nothing here; None when it would. `user` tells a repair
+    that a rule of the person's own files names.
     """
 
     treatment: str
@@ -71,6 +72,7 @@ class Fix:
     assumption: str | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
     refused: str | None = None
+    user: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -169,7 +169,8 @@ def _words(values: tuple[str, ...]) -> tuple[str, ...]:
 @contextmanager
 def _bar() -> Iterator[Progress]:
     """A progress bar on a terminal, nothing elsewhere. A short job is over before it appears."""
-    if not sys.stderr.isatty():
+    stderr: TextIO | None = sys.stderr  # None: closed by whoever started us
+    if stderr is None or not stderr.isatty():
         yield lambda _what, _done, _all: None
         return
     from rich.console import Console

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import io
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -87,6 +88,7 @@ for _command in (scan, fix, plan, compat, explain, rules, engines):
 def run(args: Sequence[str] | None = None) -> int:
     """Run the command line and give the exit code; the entry point of the installed command."""
     words = list(sys.argv[1:] if args is None else args)
+    _occupy_standard_descriptors()
     _print_anything()
     stdout = sys.stdout
     try:
@@ -99,6 +101,17 @@ def run(args: Sequence[str] | None = None) -> int:
     except BaseException as error:  # noqa: BLE001  # the last place that can turn it into a sentence
         return handle(error, words)
     return code if isinstance(code, int) else 0
+
+
+def _occupy_standard_descriptors() -> None:
+    # A standard stream that was closed leaves its number free: a file that we write would get it, and whatever a
+    # library prints would land in that file.
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.open(os.devnull, os.O_RDWR)
 
 
 def _print_anything() -> None:

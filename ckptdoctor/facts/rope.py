@@ -51,8 +51,7 @@ def read_positions(config: Config, words: Mapping[str, Any]) -> Positions:
     old_base, new = config.at(place + _BASE), _object(config, place + NEW_SPELLING)
     old_scaling = _object(config, place + _SCALING)
     given = new or old_scaling
-    kind = given.get("rope_type", given.get("type"))
-    scaling = kind if isinstance(kind, str) else "default"
+    scaling = _kind(given)
     limits = [f for f in config.all_of(words["limit"]) if _number(f.value) and float(f.value).is_integer()]
     limit = limits[0] if limits else None
     first = _number(old_base.value) if old_base else None
@@ -69,13 +68,13 @@ def read_positions(config: Config, words: Mapping[str, Any]) -> Positions:
         line=limit.line if limit else None,
         base_line=_line(config.at(place + NEW_SPELLING), old_base),
         rows=_rows(int(limit.value), scaling, given, words) if limit else None,
-        fixed=scaling in words["fixed"],
+        fixed=all(_kind(said) in words["fixed"] for said in (new, old_scaling, *_each(new))),
     )
 
 
 def old_spelling(new: Mapping[str, Any]) -> dict[str, Any]:
     """What `rope_parameters` says, in the old spelling; empty for one with an object for each kind of layer."""
-    if any(isinstance(value, dict) for value in new.values()):
+    if _each(new):
         return {}
     said: dict[str, Any] = {}
     if _number(new.get(_BASE)) is not None:
@@ -95,6 +94,16 @@ def _rows(limit: int, scaling: str, given: Mapping[str, Any], words: Mapping[str
         original = _number(given.get("original_max_position_embeddings")) or limit
         return int(min(original * factor, 2**50))
     return int(min(limit * factor, 2**50)) if scaling in words["times_factor"] else limit
+
+
+def _each(new: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What `rope_parameters` says of each kind of layer, where it does."""
+    return [value for value in new.values() if isinstance(value, dict)]
+
+
+def _kind(scaling: Mapping[str, Any]) -> str:
+    kind = scaling.get("rope_type", scaling.get("type"))
+    return kind if isinstance(kind, str) else "default"
 
 
 def _object(config: Config, key: str) -> Mapping[str, Any]:

@@ -48,8 +48,8 @@ class Outcome:
     """What `fix` did, or would do.
 
     `out` is the copy; None when nothing was written. `size` are the bytes of the copy, `fresh` those of them that are
-    not bytes of the source. `written` says how the bytes went; None when nothing was written. `changes` are those of each
-    step of the plan, for a person to read; the source may be gone when the outcome is told.
+    not bytes of the source. `written` says how the bytes went; None when nothing was written. `changes` are those of
+    each step of the plan, for a person to read; the source may be gone when the outcome is told.
     """
 
     path: str

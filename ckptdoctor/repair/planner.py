@@ -15,10 +15,20 @@ from ckptdoctor.facts import Target
 from ckptdoctor.facts.launch import Launch
 from ckptdoctor.findings import Finding, Severity
 from ckptdoctor.planning import Chosen
-from ckptdoctor.repair.edits import SetConfig, conflict
+from ckptdoctor.repair.edits import (
+    AddTensor,
+    CastTensor,
+    ConvertPickle,
+    CopyTensor,
+    DropTensor,
+    RenameTensor,
+    ReplaceTensor,
+    SetConfig,
+    conflict,
+)
 from ckptdoctor.repair.proposal import Case, Proposal, Refusal
 from ckptdoctor.repair.propose import proposed
-from ckptdoctor.repair.receipts import earlier_of
+from ckptdoctor.repair.receipts import Earlier, earlier_of
 from ckptdoctor.repair.registry import treatments
 from ckptdoctor.repair.state import State
 from ckptdoctor.rulebook import Rule, RuleBook
@@ -28,6 +38,8 @@ __all__ = ["Options", "RepairPlan", "Unfixed", "plan_repair"]
 
 _ROUNDS = 24
 _LAST = 1 << 30
+_CONVERT = "convert-pickle"
+_OF_TENSORS = (RenameTensor, DropTensor, ReplaceTensor, CastTensor, AddTensor, CopyTensor)
 _REVEALING = 4
 """Steps that are left out one after the other because of what they bring to light."""
 Answer = tuple[Finding, "Proposal | Refusal | None"]
@@ -104,7 +116,9 @@ def plan_repair(
         better = None
         for step in plan.steps if plan.appeared else ():
             errors = listing([f"{f.rule} {f.name}" for f in plan.appeared], 6)
-            reason = f"made, it would bring to light what this draft hides now ({errors}), which is to be corrected with it"
+            reason = (
+                f"made, it would bring to light what this draft hides now ({errors}), which is to be corrected with it"
+            )
             without = {**withheld, (step.treatment, step.subject): reason}
             trial = _plan(checkpoint, target, rules, options, wanted, without)
             if len(trial.appeared) < len(plan.appeared):
@@ -144,6 +158,8 @@ def _plan(
             more = [(finding, proposed(case, finding, earlier)) for finding in findings]
             answers += more
             batch = _next(case, more, options, wanted, course)
+            if case.checkpoint.kind == "pickle":
+                batch = _converted_first(case, batch, now.judgement.findings, earlier, wanted, course)
             if batch:
                 break
         if not batch:
@@ -160,6 +176,34 @@ def _plan(
     return RepairPlan(
         before, now, state, tuple(course.made), unfixed, _appeared(before, now), ineffective, writer, tuple(bases)
     )
+
+
+def _converted_first(
+    case: Case,
+    batch: list[Proposal],
+    findings: Sequence[Finding],
+    earlier: Earlier,
+    wanted: Callable[[Proposal], bool],
+    course: _Course,
+) -> list[Proposal]:
+    """What can be made of PyTorch files: when tensors are to change, their conversion alone, which has to come first.
+
+    Where they cannot be converted, or are not to be, the changes of tensors are left out.
+    """
+    changing = [p for p in batch if any(isinstance(edit, _OF_TENSORS) for edit in p.edits)]
+    if not changing or any(isinstance(edit, ConvertPickle) for p in batch for edit in p.edits):
+        return batch
+    asked = (f for f in findings if f.fix is not None and f.fix.treatment == _CONVERT)
+    answer = next((proposed(case, finding, earlier) for finding in asked), None)
+    if isinstance(answer, Proposal) and wanted(answer):
+        return [answer]
+    why = f"the weights are PyTorch files, which are not written again: select '{_CONVERT}' too"
+    if not isinstance(answer, Proposal):
+        why = (
+            f"the weights are PyTorch files and cannot be converted: {answer.why if answer else 'no rule asks for it'}"
+        )
+    course.withheld |= {(p.treatment, p.subject): why for p in changing}
+    return [p for p in batch if p not in changing]
 
 
 def _renumbers(now: Survey, batch: Sequence[Proposal]) -> bool:

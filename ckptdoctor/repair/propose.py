@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ckptdoctor.errors import UsageError
 from ckptdoctor.findings import Finding, Fix
 from ckptdoctor.repair.proposal import Case, Proposal, Refusal, RefusedError
 from ckptdoctor.repair.receipts import Earlier
@@ -27,7 +28,12 @@ def proposed(case: Case, finding: Finding, earlier: Earlier) -> Proposal | Refus
         result = code_of(fix.treatment)(replace(case, finding_engines=finding.engines), **fix.arguments)
     except RefusedError as refused:
         values = {key: _shown(value) for key, value in refused.values.items()}
-        return Refusal(fix.treatment, treatment.refusals[refused.key].format(**values), (finding.rule,))
+        words = treatment.refusals.get(refused.key, refused.key) if fix.user else treatment.refusals[refused.key]
+        return Refusal(fix.treatment, words.format(**values), (finding.rule,))
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
+        if fix.user:
+            raise UsageError(f"rule {finding.rule}, fix: {fix.treatment} cannot use these values ({show(error)})") from error
+        raise
     done = earlier.same(fix.treatment, result.subject)
     if done is not None:
         return Refusal(fix.treatment, done, (finding.rule,))
@@ -39,7 +45,7 @@ def proposed(case: Case, finding: Finding, earlier: Earlier) -> Proposal | Refus
         subject=result.subject,
         edits=result.edits,
         summary=fix.summary,
-        safety="safe" if assumption is None else "unsafe",
+        safety="unsafe" if fix.safety == "unsafe" or assumption is not None else "safe",
         assumption=assumption,
         rules=(finding.rule,),
     )

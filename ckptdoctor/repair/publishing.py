@@ -85,7 +85,7 @@ def _check_existing(source: Path, path: Path, out: str) -> None:
 
 
 def _unusable(out: str, error: Exception) -> str:
-    if os.path.islink(out):  # noqa: PTH114 (Path.is_symlink raises for names that are too long)
+    if os.path.islink(Path(out)):  # noqa: PTH114 (Path.is_symlink raises for names that are too long)
         return "is a link that leads nowhere; name a new folder"
     if isinstance(error, FileNotFoundError):
         return f"the folder {show(Path(out).parent)} does not exist"

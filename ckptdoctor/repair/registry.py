@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib import import_module
+from inspect import Parameter, signature
 from typing import Any
 
 import yaml
 
 from ckptdoctor.repair.proposal import Propose, Treatment
 from ckptdoctor.resources import rules_dir
+from ckptdoctor.rulebook.checking import Arguments
 
-__all__ = ["code_of", "treatment_names", "treatments"]
+__all__ = ["code_of", "treatment_arguments", "treatment_names", "treatments"]
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -29,6 +31,16 @@ def treatments() -> Mapping[str, Treatment]:
         )
         for row in rows
     }
+
+
+def treatment_arguments() -> Mapping[str, Arguments]:
+    """What each treatment takes in `with`, as its function says."""
+    found = {}
+    for name in treatments():
+        given = list(signature(code_of(name)).parameters.values())[1:]
+        needed = frozenset(p.name for p in given if p.default is Parameter.empty)
+        found[name] = Arguments(needed, frozenset(p.name for p in given))
+    return found
 
 
 def treatment_names() -> frozenset[str]:

@@ -40,7 +40,7 @@ class Entry:
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """The file, open for reading. Raises `SourceChangedError` if it is not what was listed, and `CannotReadError`."""
+        """The file, open for reading. Raises `SourceChangedError` if it is not what was listed, or `CannotReadError`."""
         with SourceGuard({self.path: self.status}).open(self.path) as descriptor:
             try:
                 with os.fdopen(descriptor, "rb", closefd=False) as stream:
@@ -106,7 +106,10 @@ def _entry(root: Path, name: str, place: Path, link: bool) -> Entry:
     try:
         real = place.resolve(strict=True)
         status = real.stat()
-    except (OSError, RuntimeError):
+    except (OSError, RuntimeError) as error:
+        if not link or isinstance(error, PermissionError):
+            why = error.strerror if isinstance(error, OSError) else error
+            raise CannotExamineError(f"{show(name)}: cannot be read ({show(why)})") from None
         raise CannotExamineError(
             f"{show(name)} is a link that leads nowhere; put the file itself there first"
         ) from None

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from ckptdoctor.rulebook.errors import ExpressionError, did_you_mean
 from ckptdoctor.rulebook.expressions import Expression
 from ckptdoctor.rulebook.facttypes import element_type
 from ckptdoctor.rulebook.names import check_names
-from ckptdoctor.rulebook.rules import Rule
+from ckptdoctor.rulebook.rules import FixPlan, Rule
 from ckptdoctor.text import show
 
-__all__ = ["rule_problems"]
+__all__ = ["Arguments", "rule_problems"]
 
 
-def rule_problems(rule: Rule, names: Mapping[str, type], treatments: Collection[str] | None = None) -> Iterator[str]:
+class Arguments(NamedTuple):
+    """What a treatment must be given, and what it may be given, in `with`."""
+
+    needed: frozenset[str]
+    allowed: frozenset[str]
+
+
+def rule_problems(
+    rule: Rule, names: Mapping[str, type], treatments: Mapping[str, Arguments] | None = None
+) -> Iterator[str]:
     """What is wrong with `rule`: expressions that cannot be parsed, names that are no facts, unknown treatments.
 
-    `names` gives the type of each root name; `treatments` are the names of the treatments there are, None
-    when they are not to be checked.
+    `names` gives the type of each root name; `treatments` are the treatments there are with their
+    arguments, None when they are not to be checked.
     """
     place = f"{show(rule.where)}: rule {rule.id}"
     try:
@@ -41,9 +50,22 @@ def rule_problems(rule: Rule, names: Mapping[str, type], treatments: Collection[
             check_names(expression, roots)
         except ExpressionError as error:
             yield f"{place}, {field}: {error}"
-    if rule.fix is not None and treatments is not None and rule.fix.treatment not in treatments:
-        hint = did_you_mean(rule.fix.treatment, treatments)
-        yield f"{place}, fix: there is no treatment {show(rule.fix.treatment)}{hint}"
+    if rule.fix is not None and treatments is not None:
+        for problem in _fix_problems(rule.fix, treatments):
+            yield f"{place}, fix: {problem}"
+
+
+def _fix_problems(fix: FixPlan, treatments: Mapping[str, Arguments]) -> Iterator[str]:
+    if (fix.safety == "unsafe") != (fix.assumption is not None):
+        yield "an unsafe repair needs an assumption, and a safe one has none"
+    if fix.treatment not in treatments:
+        yield f"there is no treatment {show(fix.treatment)}{did_you_mean(fix.treatment, treatments)}"
+        return
+    needed, allowed = treatments[fix.treatment]
+    for name in sorted(needed - set(fix.arguments)):
+        yield f"{show(fix.treatment)} needs {name} in with"
+    for name in sorted(set(fix.arguments) - allowed):
+        yield f"{show(fix.treatment)} takes no {show(name)}{did_you_mean(name, allowed)}"
 
 
 def _expressions(rule: Rule) -> Iterator[tuple[str, Expression]]:

@@ -186,6 +186,7 @@ class _Judge:
             safety=fix.safety,
             assumption=None if assumption is None else assumption.fill(self._evaluator),
             arguments=arguments,
+            user=rule.user,
         )
 
     def _confidence(self, reads: frozenset[str]) -> Confidence:

@@ -15,6 +15,8 @@ from ckptdoctor.text import show
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
 
+    from ckptdoctor.rulebook.checking import Arguments
+
 __all__ = ["load_rules"]
 
 _SUFFIXES = (".yaml", ".yml")
@@ -25,7 +27,7 @@ def load_rules(
     user: Sequence[Path] = (),
     *,
     names: Mapping[str, type],
-    treatments: Collection[str] | None = None,
+    treatments: Mapping[str, Arguments] | None = None,
     families: Collection[str] | None = None,
 ) -> RuleBook:
     """The rules of `own` (the folder with `checks/` and `schema/`) and of the files and folders in `user`.

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ckptdoctor.errors import UsageError
 from ckptdoctor.rulebook.errors import RuleFileError, did_you_mean
 from ckptdoctor.rulebook.rules import Rule
 from ckptdoctor.text import show
+
+if TYPE_CHECKING:
+    from ckptdoctor.rulebook.checking import Arguments
 
 __all__ = ["RuleBook"]
 
@@ -51,7 +55,7 @@ class RuleBook:
         chosen, left_out = self._matching(select), self._matching(ignore)
         return tuple(rule for rule in self._rules if (not select or rule.id in chosen) and rule.id not in left_out)
 
-    def check(self, names: Mapping[str, type], treatments: Collection[str] | None = None) -> None:
+    def check(self, names: Mapping[str, type], treatments: Mapping[str, Arguments] | None = None) -> None:
         """Checks every expression and every treatment of all rules. Raises `RuleFileError` with all problems."""
         # A scan never needs this: the rules that ship are checked by tests.
         from ckptdoctor.rulebook.checking import rule_problems

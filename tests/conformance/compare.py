@@ -22,6 +22,7 @@ CPU_ONLY = {
     ("sglang-0.4.9", "recipe_tensor-shape-disagrees"): "a CPU fills too small inputs with zeros earlier than a GPU",
     ("vllm-0.18.0", "recipe_mla-eagle3"): "latent attention is not supported on a CPU",
     ("sglang", "recipe_mla-eagle3"): "latent attention on a CPU insists on rope scaling",
+    ("sglang", "repaired_class-of-other-attention"): "latent attention on a CPU insists on rope scaling",
     ("sglang", "recipe_map-dtype"): "a map of floats is marked like a weight, so its values are not its own",
     ("vllm", "recipe_map-dtype"): "a map of floats is marked like a weight, so its values are not its own",
     ("sglang", "recipe_class-of-other-attention"): "the config class of the model type decides head_dim, or is unknown",

@@ -30,7 +30,7 @@ from ckptdoctor.repair.edits import (
 from ckptdoctor.repair.fixing import fix
 from ckptdoctor.repair.planner import Options, plan_repair
 from ckptdoctor.repair.receipts import RECEIPT_NAME
-from ckptdoctor.repair.registry import code_of, treatments
+from ckptdoctor.repair.registry import code_of, treatment_arguments, treatments
 from ckptdoctor.repair.state import BrokenEditError, State
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.rulebook import load_rules
@@ -76,7 +76,7 @@ def test_edits_that_want_something_else_of_the_same_thing(first: Any, second: An
 def test_every_treatment_has_code_and_every_rule_a_treatment_that_exists() -> None:
     for name in treatments():
         assert callable(code_of(name))
-    load_rules(rules_dir(), names=RULE_NAMES).check(RULE_NAMES, treatments())
+    load_rules(rules_dir(), names=RULE_NAMES).check(RULE_NAMES, treatment_arguments())
 
 
 def test_every_unsafe_repair_says_what_it_assumes_and_no_safe_one_does() -> None:
@@ -210,3 +210,27 @@ def test_names_may_be_exchanged(built: Built) -> None:
     after = state.after([RenameTensor("d2t", "t2d"), RenameTensor("t2d", "d2t")]).checkpoint
     assert after.tensors["t2d"].stored_as == "d2t"
     assert after.tensors["d2t"].stored_as == "t2d"
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [({"field": "3", "value": "4"}, "cannot use these values"), ({"field": "'a'", "value": "None"}, "")],
+)
+def test_values_that_a_treatment_cannot_use_are_told_as_a_fault_of_the_rule(
+    values: dict[str, str], said: str, built: Built, tmp_path: Path
+) -> None:
+    row = {
+        "id": "OWN001", "name": "own", "severity": "warning", "when": "draft.tabled",
+        "message": "m", "effect": "e", "advice": "a",
+        "fix": {"treatment": "set-config", "safety": "safe", "summary": "s", "with": values},
+        "examples": {"bad": ["x"], "good": ["y"]},
+    }  # fmt: skip
+    (tmp_path / "own.yaml").write_text(json.dumps([row]), encoding="utf-8")
+    folder = built.path(RECIPES["specforge-eagle3"])
+    if said:
+        with pytest.raises(UsageError, match=said):
+            scan(folder, rules=[tmp_path])
+    else:
+        found = next(f for f in scan(folder, rules=[tmp_path]).findings if f.rule == "OWN001")
+        assert found.fix is not None
+        assert found.fix.refused

@@ -13,6 +13,7 @@ from toyfacts import NAMES, fields, load_user, own_folder, write
 from ckptdoctor.errors import UsageError
 from ckptdoctor.findings import Severity
 from ckptdoctor.rulebook import FAMILIES, RuleBook, RuleFileError, load_rules
+from ckptdoctor.rulebook.checking import Arguments
 from ckptdoctor.rulebook.rules import FixPlan
 
 
@@ -208,11 +209,14 @@ def test_names_in_shipped_rules_are_left_to_tests(tmp_path: Path) -> None:
         book.check(NAMES)
 
 
+ANY = Arguments(frozenset(), frozenset())
+
+
 def test_an_unknown_treatment_is_found_at_load(tmp_path: Path) -> None:
     own = own_folder(tmp_path / "own", fields(id="ART001", name="shipped-rule"))
     fix = {"treatment": "nothing", "safety": "safe", "summary": "s"}
     with pytest.raises(RuleFileError, match="there is no treatment nothing"):
-        load_rules(own, [write(tmp_path / "mine.yaml", fields(fix=fix))], names=NAMES, treatments=["rename"])
+        load_rules(own, [write(tmp_path / "mine.yaml", fields(fix=fix))], names=NAMES, treatments={"rename": ANY})
 
 
 def test_an_id_or_name_that_is_taken_is_an_error(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from toyfacts import NAMES, Aux, Draft, Layer, Linear, rule
 
 from ckptdoctor.rulebook import RuleBook, RuleFileError
-from ckptdoctor.rulebook.checking import rule_problems
+from ckptdoctor.rulebook.checking import Arguments, rule_problems
 from ckptdoctor.rulebook.errors import ExpressionError
 from ckptdoctor.rulebook.expressions import compile_expression
 from ckptdoctor.rulebook.names import check_names
@@ -174,10 +174,25 @@ def test_an_expression_that_cannot_be_parsed_names_its_field() -> None:
 def test_treatments_are_checked_when_they_are_given() -> None:
     fix = {"treatment": "rename-tensor", "safety": "safe", "summary": "renames it"}
     assert not list(rule_problems(rule(fix=fix), NAMES))
-    assert not list(rule_problems(rule(fix=fix), NAMES, ["rename-tensor"]))
-    assert list(rule_problems(rule(fix=fix), NAMES, ["rename-tensors"])) == [
+    takes = Arguments(frozenset({"to"}), frozenset({"to", "of"}))
+    assert not list(rule_problems(rule(fix={**fix, "with": {"to": "1"}}), NAMES, {"rename-tensor": takes}))
+    assert list(rule_problems(rule(fix=fix), NAMES, {"rename-tensors": takes})) == [
         "toy.yaml: rule TST001, fix: there is no treatment rename-tensor; did you mean rename-tensors?"
     ]
+    assert list(rule_problems(rule(fix={**fix, "with": {"off": "1"}}), NAMES, {"rename-tensor": takes})) == [
+        "toy.yaml: rule TST001, fix: rename-tensor needs to in with",
+        "toy.yaml: rule TST001, fix: rename-tensor takes no off; did you mean of?",
+    ]
+
+
+def test_an_unsafe_repair_says_what_it_assumes() -> None:
+    fix = {"treatment": "t", "safety": "unsafe", "summary": "renames it"}
+    takes = {"t": Arguments(frozenset(), frozenset())}
+    assert not list(rule_problems(rule(fix={**fix, "assumption": "It was so."}), NAMES, takes))
+    for wrong in (fix, {**fix, "safety": "safe", "assumption": "It was so."}):
+        assert list(rule_problems(rule(fix=wrong), NAMES, takes)) == [
+            "toy.yaml: rule TST001, fix: an unsafe repair needs an assumption, and a safe one has none"
+        ]
 
 
 def test_a_book_checks_all_its_rules_and_tells_all_problems() -> None:

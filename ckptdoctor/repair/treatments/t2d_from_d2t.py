@@ -59,9 +59,9 @@ def _refuse_dispute(case: Case) -> None:
     sizes = {"vocab_size": vocab.claimed_size}
     if not isinstance(embedding, Unknown) and embedding is not None:
         sizes[f"rows of {embedding.name}"] = embedding.rows
-    known = target is not None and not isinstance(target.vocab_size, Unknown)
-    if known and not isinstance(vocab.t2d, Unknown) and vocab.t2d is not None and vocab.t2d.length == target.vocab_size:
-        sizes[f"the target's vocab_size and the entries of {vocab.t2d.name}"] = target.vocab_size
+    wanted = None if target is None or isinstance(target.vocab_size, Unknown) else target.vocab_size
+    if not isinstance(vocab.t2d, Unknown) and vocab.t2d is not None and vocab.t2d.length == wanted:
+        sizes[f"the target's vocab_size and the entries of {vocab.t2d.name}"] = wanted
     if vocab.claimed_size is not None and len(set(sizes.values())) > 1:
         raise RefusedError("sizes", sizes=[f"{name} {size}" for name, size in sizes.items()])
 
