@@ -11,6 +11,7 @@ from ckptdoctor.checkpoint import Checkpoint, open_checkpoint
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts import FACT_NAMES, Facts, Target, describe, read_target
 from ckptdoctor.facts.launch import Launch, parse_launch
+from ckptdoctor.facts.token_counts import TokenCounts, read_token_counts
 from ckptdoctor.findings import Confidence, Examination, Finding, Report
 from ckptdoctor.planning import Chosen, better_releases, chosen_engines, plan_of, serving_block
 from ckptdoctor.report.plan_json import plan_data
@@ -19,7 +20,7 @@ from ckptdoctor.rulebook import Judgement, Rule, RuleBook, judge, judge_plans, l
 from ckptdoctor.serving import LoadPlan
 from ckptdoctor.summary import draft_summary, next_commands, target_summary, title
 
-__all__ = ["RULE_NAMES", "Survey", "examine", "examine_paths", "rulebook", "scan", "survey"]
+__all__ = ["RULE_NAMES", "Survey", "counts_for", "examine", "examine_paths", "rulebook", "scan", "survey"]
 
 RULE_NAMES = {**FACT_NAMES, "plan": LoadPlan}
 """The roots of expressions in rules; `plan` only in rules of scope `serving`."""
@@ -41,6 +42,8 @@ def scan(
     target: str | Path | None = None,
     engines: Sequence[str] = (),
     launch: str | None = None,
+    token_counts: str | Path | None = None,
+    deep: bool = False,
     rules: Sequence[Path] = (),
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
@@ -48,13 +51,16 @@ def scan(
     """Examine one checkpoint.
 
     `target` is the target's folder or config; `engines` are releases to judge it for (`sglang==0.5.9`,
-    `vllm`, `installed`); `launch` is the command that starts the server; `rules` are folders of further
-    rules; `select` and `ignore` take rule ids, names or families. Raises `CannotExamineError` when there
-    is nothing to examine and `UsageError` for an unknown rule or engine.
+    `vllm`, `installed`); `launch` is the command that starts the server; `token_counts` is a file of token counts,
+    token ids or text; with `deep` values of weights are read too; `rules` are folders of further rules; `select`
+    and `ignore` take rule ids, names or families. Raises `CannotExamineError` when there is nothing to examine or the
+    counts cannot be read, and `UsageError` for an unknown rule or engine.
     """
     chosen = rulebook(tuple(rules)).select(select, ignore)
     known_target = read_target(str(target)) if target is not None else None
-    return examine(str(path), known_target, chosen, engines, parse_launch(launch) if launch is not None else None)
+    line = parse_launch(launch) if launch is not None else None
+    counts = counts_for(str(token_counts), known_target, [str(path)]) if token_counts is not None else None
+    return examine(str(path), known_target, chosen, engines, line, counts, deep)
 
 
 @dataclass(frozen=True)
@@ -74,9 +80,11 @@ def survey(
     engines: Sequence[Chosen] = (),
     launch: Launch | None = None,
     trained_with: str | None = None,
+    counts: TokenCounts | None = None,
+    deep: bool = False,
 ) -> Survey:
     """Describe, simulate and judge `checkpoint` for the releases `engines`. Never raises for any content."""
-    facts = describe(checkpoint, target)
+    facts = describe(checkpoint, target, counts=counts, deep=deep, launch=launch)
     judgement = judge(rules, facts.roots(), facts.uncertain)
     plans = [plan_of(facts, contract, release, launch, remark, trained_with) for contract, release, remark in engines]
     plans = [better_releases(facts, plan, launch, trained_with) for plan in plans]
@@ -94,10 +102,12 @@ def examine(
     rules: Sequence[Rule] | RuleBook,
     engines: Sequence[str] = (),
     launch: Launch | None = None,
+    counts: TokenCounts | None = None,
+    deep: bool = False,
 ) -> Examination:
     """Examine the checkpoint at `path` with these rules, for these engine releases. Raises `CannotExamineError`."""
     chosen = chosen_engines(engines)
-    found = survey(open_checkpoint(path), target, rules, chosen, launch)
+    found = survey(open_checkpoint(path), target, rules, chosen, launch, counts=counts, deep=deep)
     facts, plans = found.facts, found.plans
     judgement = Judgement(_with_repairs(found, chosen, launch), found.judgement.skipped)
     return Examination(
@@ -110,9 +120,20 @@ def examine(
         plans=tuple(plan_data(plan) for plan in plans),
         serving=() if plans else serving_block(facts, launch),
         next_commands=next_commands(
-            path, target, judgement, {rule.id for rule in rulebook()}, engines, facts.files.whole_folder
+            path, target, judgement, {rule.id for rule in rulebook()}, engines, facts.files.whole_folder, deep
         ),
     )
+
+
+def counts_for(path: str, target: Target | None, drafts: Sequence[str] = ()) -> TokenCounts:
+    """The token counts in `path`; text is read with the tokenizer.json of the target, else of the only draft.
+
+    Raises `CannotExamineError`.
+    """
+    folders = [target.root] if target is not None and target.root is not None else []
+    folders += [Path(draft) for draft in drafts] if len(drafts) == 1 else []
+    places = [folder / "tokenizer.json" for folder in folders]
+    return read_token_counts(path, next((place for place in places if place.is_file()), None))
 
 
 def _with_repairs(found: Survey, engines: Sequence[Chosen], launch: Launch | None) -> tuple[Finding, ...]:
@@ -156,20 +177,24 @@ def examine_paths(
     ignore: Sequence[str],
     engines: Sequence[str] = (),
     launch: str | None = None,
+    token_counts: str | None = None,
+    deep: bool = False,
 ) -> Report:
     """Examine several paths with the same target and rules; a path that cannot be examined does not stop the others.
 
-    Raises `CannotExamineError` when the target cannot be read, `UsageError` for bad or unknown rules and engines.
+    Raises `CannotExamineError` when the target or the token counts cannot be read, `UsageError` for bad or unknown
+    rules and engines.
     """
     chosen = rulebook(tuple(rules)).select(select, ignore)
     known_target = read_target(target) if target is not None else None
     line = parse_launch(launch) if launch is not None else None
     chosen_engines(engines)
+    counts = counts_for(token_counts, known_target, paths) if token_counts is not None else None
     done: list[Examination] = []
     failed: list[tuple[str, str]] = []
     for path in paths:
         try:
-            done.append(examine(path, known_target, chosen, engines, line))
+            done.append(examine(path, known_target, chosen, engines, line, counts, deep))
         except CannotExamineError as error:
             failed.append((path, str(error)))
     return Report(tuple(done), tuple(failed))

@@ -85,9 +85,42 @@ def draft_summary(facts: Facts) -> dict[str, Any]:
         "norm_before_fc": draft.flags.norm_before_fc,
         "fc_norm": draft.flags.fc_norm,
         "norm_output": draft.flags.norm_output,
+        "coverage": _coverage(facts),
         "files": [show(name) for name in facts.files.names],
         "bytes": facts.files.size,
         "tensors": facts.files.tensor_count,
+    }
+
+
+def _coverage(facts: Facts) -> dict[str, Any] | None:
+    """How much of the counted text the draft can propose; None without counts or a right map."""
+    coverage = facts.coverage
+    if isinstance(coverage, Unknown):
+        return None
+    groups = (coverage.specials, coverage.bytes, coverage.digits)
+    return {
+        "source": show(coverage.source),
+        "kind": coverage.kind,
+        "positions": coverage.total,
+        "covered": coverage.covered,
+        "share": coverage.share,
+        "best_share": coverage.best_share,
+        "curve": [list(point) for point in coverage.curve],
+        "parts": [
+            {"name": part.name, "positions": part.count, "covered": part.covered, "missing_ids": list(part.missing_ids)}
+            for part in (*coverage.scripts, *(group for group in groups if not isinstance(group, Unknown)))
+        ],
+        "costliest": [
+            {"id": token.id, "text": show(token.text), "count": token.count, "share": token.share}
+            for token in coverage.costliest
+        ],
+        "accepted_length": {
+            "assumed_acceptance": coverage.assumed_acceptance,
+            "assumed_draft_tokens": coverage.assumed_draft_tokens,
+            "with_all": coverage.accepted_with_all,
+            "with_map": coverage.accepted_with_map,
+            "with_best": coverage.accepted_with_best,
+        },
     }
 
 
@@ -113,15 +146,18 @@ def next_commands(
     shipped: Container[str],
     engines: Sequence[str] = (),
     folder: bool = True,
+    deep: bool = False,
 ) -> tuple[str, ...]:
     """Commands worth running next: an explanation of the worst finding (of a rule whose id is in `shipped`: others
-    need their folder), the repair if one is possible and a whole `folder` was scanned, and the scan with what was missing."""
+    need their folder), the repair if one is possible and a whole `folder` was scanned, and the scan with what was missing.
+    `deep`: values of weights were read, and a repair may need them too."""
     commands = [f"ckptdoctor explain {f.rule}" for f in judgement.findings if f.rule in shipped][:1]
     possible = [f.fix for f in judgement.findings if f.fix and not f.fix.refused and f.severity is not Severity.NOTE]
     if possible and folder:
         words = ["ckptdoctor", "fix", path, "--out", "NEW"]
         words += ["--target", target.path] if target is not None else []
         words += [word for engine in engines for word in ("--engine", engine)]
+        words += ["--deep"] if deep else []
         words += [] if any(fix.safety == "safe" for fix in possible) else ["--unsafe"]
         commands.append(show(shlex.join(words), 4096))
     if target is None and any("--target" in skip.needs for skip in judgement.skipped):

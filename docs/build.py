@@ -19,13 +19,14 @@ from generator import (  # noqa: E402
     refreshed,
     rule_page,
     treatments_page,
+    vocabulary_picture,
     writers_page,
 )
 
 from ckptdoctor.examining import rulebook  # noqa: E402
 from ckptdoctor.serving.contracts import contracts  # noqa: E402
 
-WRITTEN = ("fix.md", "json.md", "own-rules.md", "serving.md")
+WRITTEN = ("fix.md", "json.md", "own-rules.md", "serving.md", "vocabulary.md")
 """The pages that are written by hand; only the output of the commands in them is renewed."""
 
 FOLDERS = ("rules", "engines")
@@ -48,6 +49,7 @@ def pages(folder: Path = HERE) -> Iterator[tuple[Path, str]]:
     yield folder / "treatments.md", treatments_page(rules)
     for name in WRITTEN:
         yield folder / name, refreshed(_text(folder / name))
+    yield folder / "vocabulary.svg", vocabulary_picture()
 
 
 def stale(folder: Path = HERE) -> list[str]:

@@ -6,10 +6,11 @@ Opening reads headers and small JSON files. Values of small tensors are read on 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ckptdoctor.checkpoint.container import DTYPE_BITS, Header, TensorInfo, read_header
 from ckptdoctor.checkpoint.faults import Fault, first_of_each
@@ -89,6 +90,14 @@ class Checkpoint:
     def real_path(self, name: str) -> Path | None:
         """The real path of the file `name` beside the weights; None when there is none that may be opened."""
         return self._folder.path(name) if self._folder else None
+
+    @contextmanager
+    def reading(self, name: str) -> Iterator[BinaryIO]:
+        """The file `name` beside the weights, open for reading. Raises `CannotExamineError` when it cannot be read."""
+        if self._folder is None:
+            raise CannotExamineError(f"{show(name)}: this checkpoint has no folder")
+        with self._folder.open(name) as stream:
+            yield stream
 
     def with_arrays(self, arrays: Mapping[str, npt.NDArray[Any]], **changes: Any) -> Checkpoint:
         """A checkpoint like this one with `changes` to its fields; `arrays` are values of tensors that get others."""

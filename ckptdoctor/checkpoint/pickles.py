@@ -21,7 +21,7 @@ from ckptdoctor.checkpoint.folder import open_regular
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.text import show
 
-__all__ = ["PickledTensors", "read_pickle", "torch_problem"]
+__all__ = ["PickledTensors", "read_pickle", "read_plain", "torch_problem"]
 
 WHOLE_LIMIT = 4 * 1024**3
 """Bytes at most of a PyTorch file that cannot be mapped (the form before torch 1.6) and has to be read whole."""
@@ -112,6 +112,34 @@ def read_pickle(path: Path, name: str) -> PickledTensors:
             return _describe(content, name)
     except Exception as error:  # noqa: BLE001 - torch raises anything at all on damaged input
         return _refused(error, name)
+
+
+def read_plain(path: Path, name: str) -> Any:
+    """What a small PyTorch file holds (numbers, texts, lists, dictionaries, tensors), for files that are no weights.
+
+    Raises `CannotExamineError` with one sentence when torch is absent or too old, or will not read the file without
+    running code. `OSError` passes through.
+    """
+    problem = torch_problem()
+    if problem:
+        needs = "needs torch 2.6 or newer: pip install 'ckptdoctor[torch]'"
+        raise CannotExamineError(f"reading {show(name)} {needs} ({problem})")
+    import torch
+
+    size = path.stat().st_size
+    if size > INFLATED_LIMIT:
+        raise CannotExamineError(f"{show(name)}: {size} bytes; of such a file at most {INFLATED_LIMIT} are read")
+    with path.open("rb") as stream:
+        archive = stream.read(4) == b"PK\x03\x04"
+    detail = _inflates(path) if archive else None
+    if detail is None:
+        try:
+            with warnings.catch_warnings(), path.open("rb") as stream:
+                warnings.simplefilter("ignore")
+                return torch.load(stream, map_location="cpu", weights_only=True)
+        except Exception as error:  # noqa: BLE001 - torch raises anything at all on damaged input
+            detail = _refused(error, name).faults[0].detail
+    raise CannotExamineError(f"{show(name)}: torch cannot read it safely ({detail})")
 
 
 def _faulty(kind: str, name: str, detail: str = "", found: int | None = None) -> PickledTensors:

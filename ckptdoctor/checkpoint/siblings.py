@@ -7,6 +7,7 @@ from pathlib import Path
 from ckptdoctor.checkpoint.folder import Folder
 from ckptdoctor.checkpoint.jsonreader import JsonDocument
 from ckptdoctor.checkpoint.weights import TOKENIZER_LIMIT, read_json_file
+from ckptdoctor.errors import CannotExamineError
 
 __all__ = ["Siblings"]
 
@@ -39,3 +40,13 @@ class Siblings:
             return None
         with self._folder.open(name) as stream:
             return stream.read(TEXT_LIMIT).decode("utf-8", errors="replace")
+
+    def data(self, name: str) -> bytes | None:
+        """The bytes of the large JSON file `name`; None when there is none, it cannot be read or is over the limit."""
+        if self._folder.path(name) is None or self._folder.size(name) > TOKENIZER_LIMIT:
+            return None
+        try:
+            with self._folder.open(name) as stream:
+                return stream.read(TOKENIZER_LIMIT)
+        except CannotExamineError:
+            return None

@@ -33,6 +33,7 @@ _FOUND = 1
 )
 @launch_option
 @click.option("--trained-with", metavar="TOOL", help="The trainer, where its way of counting layers decides.")
+@click.option("--deep", is_flag=True, help="Read values of weights too, where they decide what a map means.")
 @click.option("--unsafe", is_flag=True, help="Also make repairs that rest on an assumption about the training.")
 @click.option(
     "--select", metavar="RULE|TREATMENT", multiple=True, help="Make only these repairs; may be repeated, or A,B."
@@ -61,6 +62,7 @@ def fix(
     engines: tuple[str, ...],
     launch: str | None,
     trained_with: str | None,
+    deep: bool,
     unsafe: bool,
     select: tuple[str, ...],
     dry_run: bool,
@@ -83,7 +85,7 @@ def fix(
 
     surface = surface_for(sys.stdout, color)
     if undo:
-        _undo(path, out, fmt, color, _given(target, engines, launch, trained_with, unsafe, select, dry_run))
+        _undo(path, out, fmt, color, _given(target, engines, launch, trained_with, deep, unsafe, select, dry_run))
         return
     if out is None and not dry_run:
         raise click.UsageError(
@@ -100,6 +102,7 @@ def fix(
             launch=launch,
             trained_with=trained_with,
             rules=rule_dirs,
+            deep=deep,
             unsafe=unsafe,
             select=_words(select),
             dry_run=dry_run,
@@ -151,13 +154,14 @@ def _given(
     engines: tuple[str, ...],
     launch: str | None,
     trained_with: str | None,
+    deep: bool,
     unsafe: bool,
     select: tuple[str, ...],
     dry_run: bool,
 ) -> tuple[str, ...]:
     options = {
-        "--target": target, "--engine": engines, "--launch": launch, "--trained-with": trained_with, "--unsafe": unsafe,
-        "--select": select, "--dry-run": dry_run,
+        "--target": target, "--engine": engines, "--launch": launch, "--trained-with": trained_with, "--deep": deep,
+        "--unsafe": unsafe, "--select": select, "--dry-run": dry_run,
     }  # fmt: skip
     return tuple(name for name, value in options.items() if value)
 

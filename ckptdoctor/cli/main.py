@@ -22,6 +22,7 @@ from ckptdoctor.cli.output import PIPE_CLOSED
 from ckptdoctor.cli.plan import plan
 from ckptdoctor.cli.rules import rules
 from ckptdoctor.cli.scan import scan
+from ckptdoctor.cli.vocab import vocab
 
 __all__ = ["main", "run"]
 
@@ -81,7 +82,7 @@ def main(ctx: click.Context) -> None:
         ctx.exit(2)
 
 
-for _command in (scan, fix, plan, compat, explain, rules, engines):
+for _command in (scan, fix, plan, compat, vocab, explain, rules, engines):
     main.add_command(_command)
 
 

@@ -40,6 +40,15 @@ def _ids(values: Iterable[str]) -> list[str]:
     help="Judge for this engine release (sglang==0.5.9, vllm, installed); may be repeated, or A,B.",
 )
 @launch_option
+@click.option(
+    "--token-counts",
+    metavar="FILE",
+    help="Counts of tokens, token ids or text (.pt, .json, .npy, .parquet, .arrow, .jsonl, or a folder of shards):"
+    " how much of it the draft can propose.",
+)
+@click.option(
+    "--deep", is_flag=True, help="Read values of weights too: rows of the head against those of the target's."
+)
 @click.option("--select", metavar="ID", multiple=True, help="Judge these rules alone; may be repeated, or A,B.")
 @click.option("--ignore", metavar="ID", multiple=True, help="Leave these rules out; may be repeated, or A,B.")
 @click.option(
@@ -59,6 +68,8 @@ def scan(
     rule_dirs: tuple[Path, ...],
     engines: tuple[str, ...],
     launch: str | None,
+    token_counts: str | None,
+    deep: bool,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     fail_on: str,
@@ -66,8 +77,8 @@ def scan(
 ) -> None:
     """Examine drafts and report what is wrong.
 
-    PATH is the folder or a file of a draft. Nothing is changed, and no weights are read: only headers,
-    configs and small tensors.
+    PATH is the folder or a file of a draft. Nothing is changed, and without --deep no weights are read:
+    only headers, configs and small tensors.
     """
     from ckptdoctor.examining import examine_paths
     from ckptdoctor.report import capped, render, surface_for
@@ -82,6 +93,8 @@ def scan(
             ignore=_ids(ignore),
             engines=_ids(engines),
             launch=launch,
+            token_counts=token_counts,
+            deep=deep,
         )
     )
     emit(render(report, fmt, surface_for(sys.stdout, color)))

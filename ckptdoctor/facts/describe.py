@@ -10,9 +10,12 @@ from typing import Any
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
 from ckptdoctor.facts.aux_layers import read_aux_layers
 from ckptdoctor.facts.config import Config
+from ckptdoctor.facts.coverage import NEEDS_COUNTS, Coverage, coverage_of
 from ckptdoctor.facts.draft import Architecture, Draft, Fc, Flags, Matrix, Names, Writing
 from ckptdoctor.facts.files import Files, describe_files
+from ckptdoctor.facts.heads import HeadComparison, compare_heads
 from ckptdoctor.facts.knowledge import Algorithm, Knowledge, knowledge
+from ckptdoctor.facts.launch import Launch
 from ckptdoctor.facts.layout import Layout, lay_out
 from ckptdoctor.facts.names import Named, canonical_names, prefixes_of
 from ckptdoctor.facts.private_names import private_names_of
@@ -20,6 +23,10 @@ from ckptdoctor.facts.rope import read_positions
 from ckptdoctor.facts.signs import Evidence, Verdict, weigh
 from ckptdoctor.facts.sizes import claims_of, measure_sizes
 from ckptdoctor.facts.target import Target
+from ckptdoctor.facts.target_weights import find_target_weights
+from ckptdoctor.facts.token_counts import TokenCounts
+from ckptdoctor.facts.token_map import GivenTokenMap, given_token_map
+from ckptdoctor.facts.token_texts import TokenTexts, read_token_texts
 from ckptdoctor.facts.tokens import Tokens, describe_tokens
 from ckptdoctor.facts.vocab import VocabMap, describe_vocab
 from ckptdoctor.findings import Confidence
@@ -33,10 +40,14 @@ FACT_NAMES: Mapping[str, type] = {
     "target": Target,
     "vocab": VocabMap,
     "tokens": Tokens,
+    "coverage": Coverage,
+    "heads": HeadComparison,
+    "token_map": GivenTokenMap,
 }
 """The roots of every expression in a rule."""
 
 _NEEDS_TARGET = Unknown("the target (--target PATH)")
+_NEEDS_VALUES = Unknown("the values of the weights (--deep)")
 _NEEDS_HEADERS = Unknown("weight files with sound headers")
 _NEEDS_TABLE = Unknown("an algorithm whose full set of parameters is known")
 _PLAIN = Algorithm("unknown", "unknown", 0, (), False, False, None, (), (), (), {})
@@ -58,17 +69,32 @@ class Facts:
     config: Config
     tensors: Mapping[str, TensorInfo]
     uncertain: Mapping[str, Confidence]
+    coverage: Known[Coverage] = NEEDS_COUNTS
+    heads: Known[HeadComparison] = _NEEDS_VALUES
+    token_map: GivenTokenMap | None = None
 
     def roots(self) -> dict[str, object]:
         """The facts by root name, as expressions see them."""
         target: Known[Target] = self.target if self.target is not None else _NEEDS_TARGET
         return {
-            "files": self.files, "draft": self.draft, "target": target, "vocab": self.vocab, "tokens": self.tokens
+            "files": self.files, "draft": self.draft, "target": target, "vocab": self.vocab, "tokens": self.tokens,
+            "coverage": self.coverage, "heads": self.heads, "token_map": self.token_map,
         }  # fmt: skip
 
 
-def describe(checkpoint: Checkpoint, target: Target | None, known: Knowledge | None = None) -> Facts:
-    """Measure everything that rules may ask about `checkpoint`. Never raises for any content."""
+def describe(
+    checkpoint: Checkpoint,
+    target: Target | None,
+    known: Knowledge | None = None,
+    counts: TokenCounts | None = None,
+    deep: bool = False,
+    launch: Launch | None = None,
+) -> Facts:
+    """Measure everything that rules may ask about `checkpoint`. Never raises for any content.
+
+    `counts` are how often tokens occur in real text, for the coverage of the draft vocabulary. With `deep`, rows of the
+    draft's head are compared with rows of the target's; else no weights are read. `launch` may name a token map.
+    """
     known = known or knowledge()
     config = Config(checkpoint.config, known)
     evidence = _evidence(checkpoint, config)
@@ -101,7 +127,25 @@ def describe(checkpoint: Checkpoint, target: Target | None, known: Knowledge | N
         config=config,
         tensors=checkpoint.tensors,
         uncertain=uncertain,
+        coverage=NEEDS_COUNTS if counts is None else coverage_of(counts, vocab, _texts(checkpoint, target)),
+        heads=_heads(checkpoint, target, vocab) if deep else _NEEDS_VALUES,
+        token_map=given_token_map(launch, checkpoint.root, vocab.size),
     )
+
+
+def _heads(checkpoint: Checkpoint, target: Target | None, vocab: VocabMap) -> Known[HeadComparison]:
+    if target is None:
+        return _NEEDS_TARGET
+    return compare_heads(checkpoint, vocab, find_target_weights(str(target.root)) if target.root is not None else None)
+
+
+def _texts(checkpoint: Checkpoint, target: Target | None) -> Known[TokenTexts]:
+    """The texts of the target's tokens, else those that the draft brings along."""
+    texts: Known[TokenTexts] = Unknown("a tokenizer.json beside the target or the draft")
+    for place in (target.root if target is not None else None, checkpoint.root):
+        if isinstance(texts, Unknown) and place is not None:
+            texts = read_token_texts(place)
+    return texts
 
 
 def _owns_head(algorithm: Algorithm) -> bool:

@@ -89,6 +89,7 @@ class Knowledge:
     feed_forward: tuple[Parameter, ...]
     architectures: Mapping[str, Mapping[str, str]]
     writers: Mapping[str, Writer]
+    tokens: Mapping[str, Any]
 
 
 @lru_cache(maxsize=4)
@@ -102,6 +103,7 @@ def knowledge(root: Path | None = None) -> Knowledge:
     return Knowledge(
         fields=_load(base / "facts" / "fields.yaml"),
         naming=_load(base / "facts" / "naming.yaml"),
+        tokens=_load(base / "facts" / "tokens.yaml"),
         algorithms={name: _algorithm(raw, algorithms) for name, raw in algorithms.items()},
         attention={kind: _parameters(rows) for kind, rows in decoder["attention"].items()},
         feed_forward=_parameters(decoder["feed_forward"]),

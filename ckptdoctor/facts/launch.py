@@ -24,6 +24,7 @@ _BARE = frozenset({
     "rm", "it", "ti", "d", "privileged", "enforce-eager", "disable-cuda-graph", "enable-two-batch-overlap",
     "trust-remote-code",
 })  # fmt: skip
+_TENSOR_PARALLEL = ("tensor-parallel-size", "tp-size", "tp")
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class Launch:
 
     `engine` is `sglang`, `vllm` or None when the line does not tell. `method` is the algorithm as the
     engine understands it: `eagle3`, `eagle`, `dflash`, `dspark`, `mtp`, … in lower case; None when the
-    line leaves it to the engine. `cuda_graphs` is False when the line turns them off.
+    line leaves it to the engine. `cuda_graphs` is False when the line turns them off. `token_map` is the file of
+    SGLang's --speculative-token-map, `tensor_parallel` the number of parts that SGLang cuts each weight into.
     """
 
     text: str
@@ -46,6 +48,8 @@ class Launch:
     two_batch_overlap: bool = False
     pipeline_size: int = 1
     runner: str | None = None
+    token_map: str | None = None
+    tensor_parallel: int = 1
 
 
 def parse_launch(text: str) -> Launch:
@@ -86,6 +90,8 @@ def parse_launch(text: str) -> Launch:
         cuda_graphs="disable-cuda-graph" not in options,
         two_batch_overlap="enable-two-batch-overlap" in options,
         pipeline_size=_whole(options.get("pp-size") or options.get("pipeline-parallel-size")) or 1,
+        token_map=options.get("speculative-token-map") or None,
+        tensor_parallel=next(filter(None, (_whole(options.get(name)) for name in _TENSOR_PARALLEL)), 1),
     )
 
 

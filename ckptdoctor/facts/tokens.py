@@ -6,20 +6,28 @@ drafting is lost there. That is by design for rare tokens and costs every turn f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ckptdoctor.checkpoint.siblings import Siblings
+from ckptdoctor.facts.chat_templates import Written, read_template, written_by
+from ckptdoctor.facts.knowledge import knowledge
+from ckptdoctor.facts.single_pieces import NEVER_WRITTEN, SinglePieces, read_single_pieces
 from ckptdoctor.facts.target import Target
 from ckptdoctor.facts.vocab import VocabMap
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Known, Unknown
 
-__all__ = ["Token", "Tokens", "describe_tokens"]
+__all__ = ["SingleTokens", "Token", "Tokens", "describe_tokens"]
 
 _NO_TOKENIZER = "a tokenizer beside the target or the draft"
+_NO_SINGLES = Unknown(_NO_TOKENIZER)
+_ENDS_TURN = "ends every assistant turn"
+_ENDS = "ends a text or a turn"
+_WRITTEN = "written by the chat template"
 
 
 @dataclass(frozen=True)
@@ -33,20 +41,45 @@ class Token:
     def __str__(self) -> str:
         return f"{self.id} {show(self.text, 40)}".rstrip()
 
+    @property
+    def told(self) -> str:
+        """The token with what it is for: `151657 <tool_call> (tool calls)`."""
+        return f"{self} ({self.role})"
+
+
+@dataclass(frozen=True)
+class SingleTokens:
+    """Tokens of single bytes (those that UTF-8 text has) or of single digits: how many there are, how many of them the
+    draft can propose, and the ids of the others, ascending."""
+
+    total: int
+    inside: int
+    missing_ids: tuple[int, ...]
+
 
 @dataclass(frozen=True)
 class Tokens:
     """The special tokens, and those that the draft can never propose.
 
-    `specials` are all that the config and the tokenizer files name as ending a text or a turn, or that
-    the chat template writes. `turn_end` is the one that ends every assistant turn: one of the end
-    tokens that the chat template writes.
+    `specials` are all that the config and the tokenizer files name as ending a text or a turn, all that
+    a chat template writes, and the added tokens that mark tool calls and reasoning. `turn_end` is the one that ends
+    every assistant turn: what the chat template writes after the text of a message, of those that the configs name as
+    an end. `turn_ends` are all such, `turn_end` first (gpt-oss ends answers with one token, tool calls with another).
+    `bytes` and `digits` are the tokens of single bytes and digits.
     """
 
     specials: tuple[Token, ...]
     unreachable: Known[tuple[Token, ...]]
     turn_end: Known[Token]
     turn_end_reachable: Known[bool]
+    turn_ends: tuple[Token, ...] = ()
+    bytes: Known[SingleTokens] = _NO_SINGLES
+    digits: Known[SingleTokens] = _NO_SINGLES
+
+    @property
+    def unreachable_told(self) -> Known[tuple[str, ...]]:
+        """`unreachable`, each with what it is for."""
+        return self.unreachable if isinstance(self.unreachable, Unknown) else tuple(t.told for t in self.unreachable)
 
 
 def describe_tokens(root: Path, target: Target | None, vocab: VocabMap) -> Tokens:
@@ -59,17 +92,13 @@ def describe_tokens(root: Path, target: Target | None, vocab: VocabMap) -> Token
         if book.texts or book.ends:
             break
     ends += [i for i in book.ends if i not in ends]
-    written = [i for i, text in book.texts.items() if text and text in book.template]
-    if "eos_token" in book.template and book.eos is not None:
-        written.append(book.eos)
-    specials = {i: Token(i, book.texts.get(i, ""), "ends a text or a turn") for i in ends}
-    for i in written:
-        specials.setdefault(i, Token(i, book.texts.get(i, ""), "written by the chat template"))
+    words = knowledge().tokens
+    written = written_by(book.template, book.texts, book.eos)
+    turn_ends = _turn_ends(ends, written, book, words)
+    specials = _specials(ends, written, turn_ends, book.texts, words)
     known = _inside(specials.values(), vocab)
-    closing = [i for i in ends if i in written]
-    turn_end: Known[Token] = Unknown(f"{_NO_TOKENIZER} with a chat template")
-    if closing:
-        turn_end = specials[book.eos if book.eos in closing and book.eos is not None else closing[0]]
+    closing = _inside((specials[i] for i in turn_ends), vocab)
+    turn_end: Known[Token] = closing[0] if closing else Unknown(f"{_NO_TOKENIZER} with a chat template")
     allowed = vocab.proposable
     unreachable: Known[tuple[Token, ...]]
     reachable: Known[bool]
@@ -80,7 +109,80 @@ def describe_tokens(root: Path, target: Target | None, vocab: VocabMap) -> Token
         reachable = turn_end if isinstance(turn_end, Unknown) else allowed is None or turn_end.id in allowed
     if not known and not isinstance(unreachable, Unknown):
         unreachable = Unknown(_NO_TOKENIZER)
-    return Tokens(known, unreachable, turn_end, reachable)
+    singles = _singles((*places, root), allowed)
+    return Tokens(known, unreachable, turn_end, reachable, closing, *singles)
+
+
+def _turn_ends(ends: list[int], written: Written, book: _Book, words: Mapping[str, Any]) -> list[int]:
+    """The ids that end an assistant turn, the most certain first.
+
+    Those that templates write right after a message and configs name as an end. Without one: the markers of the next
+    turn, where configs name them as ends; other ends that templates write; and, where no config names any end, what
+    usually ends a turn. A base model's config names an end that the template of its chat model does not write: none.
+    """
+    texts = book.texts
+    markers = [i for i in ends if texts.get(i) in words["next_turns"]]
+    after = [i for i in ends if written.after_content.get(i) and i not in markers]
+    if after:
+        after.sort(key=lambda i: (i != book.eos, -written.after_content[i]))
+        return after
+    markers = [i for i in markers if i in written.ids]
+    if markers:
+        return sorted(markers, key=lambda i: words["next_turns"].index(texts[i]))
+    others = sorted((i for i in ends if i in written.ids), key=lambda i: i != book.eos)
+    if ends:
+        return others
+    return [i for text in words["turn_ends"] for i in written.ids if texts.get(i) == text][:1]
+
+
+def _specials(
+    ends: list[int], written: Written, turn_ends: list[int], texts: Mapping[int, str], words: Mapping[str, Any]
+) -> dict[int, Token]:
+    roles = [(row["role"], re.compile(row["text"], re.IGNORECASE)) for row in words["roles"]]
+
+    def purpose(token: int) -> str | None:
+        text = texts.get(token, "")
+        return next((role for role, pattern in roles if pattern.search(text)), None)
+
+    found: dict[int, Token] = {}
+    for i in (*turn_ends, *ends, *written.ids):
+        usual = _ENDS_TURN if i == next(iter(turn_ends), None) else _ENDS if i in ends or i in turn_ends else None
+        found.setdefault(i, Token(i, texts.get(i, ""), usual or purpose(i) or _WRITTEN))
+    for i in texts:
+        role = purpose(i) if i not in found else None
+        if role is not None:
+            found[i] = Token(i, texts[i], role)
+    return found
+
+
+def _singles(
+    places: Iterable[Path], allowed: Known[frozenset[int] | None]
+) -> tuple[Known[SingleTokens], Known[SingleTokens]]:
+    """The tokens of single bytes and of digits. The vocabulary is looked through only where a map leaves tokens out."""
+    if isinstance(allowed, Unknown):
+        return allowed, allowed
+    if allowed is None:
+        every = Unknown("a draft vocabulary that leaves tokens out")
+        return every, every
+    pieces: Known[SinglePieces] = Unknown(_NO_TOKENIZER)
+    for place in places:
+        pieces = read_single_pieces(place)
+        if not isinstance(pieces, Unknown):
+            break
+    if isinstance(pieces, Unknown):
+        return pieces, pieces
+    used = [token for byte, token in pieces.bytes.items() if byte not in NEVER_WRITTEN]
+    no_bytes, no_digits = Unknown("tokens of single bytes in the tokenizer"), Unknown("a token for each digit")
+    return (
+        _single(used, allowed) if used else no_bytes,
+        _single(pieces.digits, allowed) if len(pieces.digits) == 10 else no_digits,
+    )
+
+
+def _single(ids: Iterable[int], allowed: frozenset[int]) -> SingleTokens:
+    every = sorted(set(ids))
+    missing = tuple(i for i in every if i not in allowed)
+    return SingleTokens(len(every), len(every) - len(missing), missing)
 
 
 def _inside(tokens: Iterable[Token], vocab: VocabMap) -> tuple[Token, ...]:
@@ -119,7 +221,7 @@ def _read(files: Siblings) -> _Book:
         for entry in rows if isinstance(rows, list) else ():
             if isinstance(entry, dict) and type(entry.get("id")) is int and isinstance(entry.get("content"), str):
                 book.texts[entry["id"]] = entry["content"]
-    book.template = _template(config.get("chat_template")) or files.text("chat_template.jinja") or ""
+    book.template = read_template(files, config)
     eos = config.get("eos_token")
     text = eos.get("content") if isinstance(eos, dict) else eos
     book.eos = next((i for i, content in book.texts.items() if content == text), None)
@@ -129,11 +231,3 @@ def _read(files: Siblings) -> _Book:
     if book.eos is not None and book.eos not in book.ends:
         book.ends.append(book.eos)
     return book
-
-
-def _template(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return "\n".join(v["template"] for v in value if isinstance(v, dict) and isinstance(v.get("template"), str))
-    return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
 from ckptdoctor.facts.config import Config
@@ -15,6 +16,8 @@ __all__ = ["Length", "MapTensor", "VocabMap", "describe_vocab"]
 
 # How many values of a map are shown as evidence.
 SHOWN = 8
+PADDED_BY = 1024
+"""Ids at most by which a vocabulary is taken to be only padded beyond the draft's own (VOC017, VOC020)."""
 INTEGER_DTYPES = frozenset({"I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64"})
 
 
@@ -48,9 +51,12 @@ class VocabMap:
 
     `draft_size` is the number of ids the draft proposes from (rows of its head, else the map's
     length, else the config's word); `size` the largest of the draft's vocab_size, the target's and
-    t2d's length. `reduced` says that the draft has fewer. `lengths` are all sources of the draft
-    vocabulary's size, `lengths_agree` whether they are one. The fields from `readings` on are those of
-    `maps.MapReading`; None where no d2t is stored.
+    t2d's length. `reduced` says that the draft has fewer (fewer than its own vocab_size, where the others only pad
+    that). `lengths` are all sources of the draft
+    vocabulary's size, `lengths_agree` whether they are one; `head_padding` how many rows more than d2t has entries a
+    head of a round size has (0 where they do not look like padding). `mask_count` is how many ids t2d marks, `mask_cut`
+    whether it ends with its last mark. The fields from `readings` on are those of `maps.MapReading`; None where no d2t
+    is stored.
     """
 
     d2t: Known[MapTensor | None]
@@ -63,8 +69,10 @@ class VocabMap:
     reduced: Known[bool]
     lengths: tuple[Length, ...]
     lengths_agree: bool
+    head_padding: int
     mask_count: Known[int] | None
     mask_is_first: Known[bool] | None
+    mask_cut: Known[bool] | None
     readings: Known[tuple[int, ...]]
     confirmed: Known[int | None]
     verdict: Known[str]
@@ -72,6 +80,8 @@ class VocabMap:
     repeated: Known[Violation | None]
     out_of_range: Known[Violation | None]
     ascending: Known[bool]
+    order: Known[str]
+    padding: Known[int]
     map: MapReading | None
 
     @property
@@ -85,7 +95,7 @@ class VocabMap:
             return None
         if self.verdict not in ("right", "stale_t2d", "zeros_first"):
             return Unknown("a right d2t")
-        return frozenset(int(t) for t in self.map.targets)
+        return frozenset(self.map.targets[: len(self.map.targets) - self.map.padding].tolist())
 
 
 def describe_vocab(
@@ -117,6 +127,7 @@ def describe_vocab(
     known_sizes = [s for s in sizes if s is not None]
     size: Known[int] = max(known_sizes) if known_sizes else Unknown("vocab_size in config.json")
     draft_size = _draft_size(head, d2t, claimed_value, size)
+    whole = _whole(claimed_size, size)
     reading: MapReading | None = None
     why: Unknown | None = None
     if d2t is not None:
@@ -125,16 +136,17 @@ def describe_vocab(
         elif isinstance(size, Unknown):
             why = size
         else:
-            usable = None if mask is None or isinstance(mask, Unknown) else mask != 0
-            reading = read_map(d2t_values, size, usable)
+            reading = read_map(d2t_values, size, _usable(mask), None if isinstance(whole, Unknown) else whole)
     absent = Unknown("a d2t")
     mask_count: Known[int] | None = None
     mask_is_first: Known[bool] | None = None
+    mask_cut: Known[bool] | None = None
     if isinstance(mask, Unknown):
-        mask_count, mask_is_first = mask, mask
+        mask_count = mask_is_first = mask_cut = mask
     elif mask is not None:
         mask_count = int((mask != 0).sum())
         mask_is_first = bool((mask[:mask_count] != 0).all())
+        mask_cut = bool(len(mask) and mask[-1] != 0)
     missing = absent if why is None else why
     return VocabMap(
         d2t=_tensor(d2t, d2t_values),
@@ -144,11 +156,13 @@ def describe_vocab(
         claimed_size=claimed_size,
         draft_size=draft_size,
         size=size,
-        reduced=_reduced(draft_size, size),
+        reduced=_reduced(draft_size, whole),
         lengths=lengths,
         lengths_agree=len({length.value for length in lengths}) <= 1,
+        head_padding=_head_padding(head, d2t),
         mask_count=mask_count,
         mask_is_first=mask_is_first,
+        mask_cut=mask_cut,
         readings=reading.readings if reading else missing,
         confirmed=reading.confirmed if reading else missing,
         verdict=reading.verdict if reading else missing,
@@ -156,6 +170,8 @@ def describe_vocab(
         repeated=reading.repeated if reading else missing,
         out_of_range=reading.out_of_range if reading else missing,
         ascending=reading.ascending if reading else missing,
+        order=reading.order if reading else missing,
+        padding=reading.padding if reading else missing,
         map=reading,
     )
 
@@ -164,13 +180,40 @@ def _untrusted(claimed: int | None, line: int | None, size: int | None) -> Vocab
     why = Unknown("weight files with sound headers")
     return VocabMap(
         d2t=why, t2d=why, claimed_draft_size=claimed, claimed_line=line, claimed_size=size, draft_size=why, size=why,
-        reduced=why, lengths=(), lengths_agree=True, mask_count=why, mask_is_first=why, readings=why, confirmed=why,
-        verdict=why, violations=why, repeated=why, out_of_range=why, ascending=why, map=None,
+        reduced=why, lengths=(), lengths_agree=True, head_padding=0, mask_count=why, mask_is_first=why, mask_cut=why,
+        readings=why, confirmed=why, verdict=why, violations=why, repeated=why, out_of_range=why, ascending=why,
+        order=why, padding=why, map=None,
     )  # fmt: skip
 
 
 def _values(checkpoint: Checkpoint, info: TensorInfo | None):  # type: ignore[no-untyped-def]
     return None if info is None else checkpoint.integers(info.name)
+
+
+def _usable(mask: Any) -> Any:
+    """t2d as booleans (shape [V]); None where it is absent, unread, or holds more than two values and so is no mask."""
+    import numpy as np
+
+    if mask is None or isinstance(mask, Unknown):
+        return None
+    marked = mask != 0
+    values = mask[marked]
+    return marked if not len(values) or bool(np.all(values == values[0])) else None
+
+
+def _whole(claimed: int | None, size: Known[int]) -> Known[int]:
+    """The draft's own vocab_size where the largest size known only pads it, else the largest size."""
+    padded = claimed is not None and not isinstance(size, Unknown) and size - claimed <= PADDED_BY
+    return claimed if padded and claimed is not None else size
+
+
+def _head_padding(head: TensorInfo | None, d2t: TensorInfo | None) -> int:
+    """Rows of the head beyond the entries of d2t that only make it a multiple of a power of two from 8 to 512."""
+    if head is None or not head.shape or d2t is None or not d2t.elements:
+        return 0
+    rows, entries = head.shape[0], d2t.elements
+    multiples = (m for m in (8, 16, 32, 64, 128, 256, 512) if rows == -(-entries // m) * m)
+    return rows - entries if rows > entries and next(multiples, None) else 0
 
 
 def _tensor(info: TensorInfo | None, values) -> MapTensor | None:  # type: ignore[no-untyped-def]

@@ -76,6 +76,7 @@ def fix(
     launch: str | None = None,
     trained_with: str | None = None,
     rules: Sequence[Path] = (),
+    deep: bool = False,
     unsafe: bool = False,
     select: Sequence[str] = (),
     dry_run: bool = False,
@@ -105,6 +106,7 @@ def fix(
         engines=tuple(chosen_engines(engines)),
         launch=parse_launch(launch) if launch is not None else None,
         trained_with=writer_named(trained_with),
+        deep=deep,
     )
     with _reading(path):
         known_target = read_target(str(target)) if target is not None else None
@@ -221,7 +223,8 @@ class _Job:
                 "the tensors of the written copy are not those that were planned; it was not published"
             )
         options = self.options
-        found = survey(copy, self.target, self.rules, options.engines, options.launch, self.plan.writer)
+        launch, writer = options.launch, self.plan.writer
+        found = survey(copy, self.target, self.rules, options.engines, launch, writer, deep=options.deep)
         more = _serious(found) - _serious(self.plan.after)
         if more:
             names = listing(sorted(more), 6)

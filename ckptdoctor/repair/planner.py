@@ -51,7 +51,7 @@ class Options:
     """What the person asked for.
 
     `unsafe` allows repairs that rest on an assumption. `select` are rule ids, names, families or treatments: only
-    these are made, and notes too; empty for all that answer an error or a warning.
+    these are made, and notes too; empty for all that answer an error or a warning. `deep` lets facts read weights.
     """
 
     unsafe: bool = False
@@ -59,6 +59,7 @@ class Options:
     engines: tuple[Chosen, ...] = ()
     launch: Launch | None = None
     trained_with: str | None = None
+    deep: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ def _plan(
     """The plan without the steps `withheld`, which say why they are not made."""
 
     def look(at: Checkpoint, writer: str | None) -> Survey:
-        return survey(at, target, rules, options.engines, options.launch, writer)
+        return survey(at, target, rules, options.engines, options.launch, writer, deep=options.deep)
 
     writer = options.trained_with
     before = look(checkpoint, writer)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from ckptdoctor.checkpoint import Checkpoint
 from ckptdoctor.facts import Facts, describe
 from ckptdoctor.facts.launch import Launch
+from ckptdoctor.facts.target_weights import TargetWeights, find_target_weights
 from ckptdoctor.repair.edits import Edit
 from ckptdoctor.repair.state import State
-from ckptdoctor.repair.target_weights import TargetWeights, find_target_weights
 from ckptdoctor.serving import LoadPlan, load_plan
 from ckptdoctor.serving.contracts import Contract
 

@@ -3,6 +3,7 @@
 from generator.engine_pages import engine_page, engines_index
 from generator.fact_pages import facts_page
 from generator.knowledge_pages import algorithms_page, writers_page
+from generator.pictures import vocabulary_picture
 from generator.rule_pages import SECTIONS, index_page, rule_page
 from generator.runs import Shown, refreshed, shown
 from generator.treatment_pages import treatments_page
@@ -19,5 +20,6 @@ __all__ = [
     "rule_page",
     "shown",
     "treatments_page",
+    "vocabulary_picture",
     "writers_page",
 ]

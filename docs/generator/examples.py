@@ -45,7 +45,7 @@ def example(rule: Rule, old: str) -> str:
 
 def _printed(rule: Rule, recipe: Any) -> str:
     """The finding of `rule` on the checkpoint of `recipe`, as the text report has it."""
-    from builder import build
+    from builder import build, counts_file
 
     from ckptdoctor.examining import scan
 
@@ -59,6 +59,7 @@ def _printed(rule: Rule, recipe: Any) -> str:
             select=[rule.id],
             engines=recipe.engines,
             launch=recipe.launch,
+            token_counts=counts_file(folder) if recipe.token_counts is not None else None,
         )
         finding = next((f for f in examination.findings if f.rule == rule.id), None)
         if finding is None:

@@ -59,6 +59,7 @@ _WORDS: Mapping[str, str] = {
     "tokens.specials": "special tokens",
     "tokens.turn_end": "token",
     "tokens.unreachable": "tokens",
+    "tokens.unreachable_told": "tokens",
     "vocab.claimed_draft_size": "size",
     "vocab.d2t.length": "number",
     "vocab.d2t.name": "d2t",

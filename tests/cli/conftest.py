@@ -34,6 +34,8 @@ class FakeScan:
         ignore: Sequence[str],
         engines: Sequence[str],
         launch: str | None,
+        token_counts: str | None,
+        deep: bool,
     ) -> Report:
         self.calls.append(
             {
@@ -44,6 +46,8 @@ class FakeScan:
                 "ignore": list(ignore),
                 "engines": list(engines),
                 "launch": launch,
+                "token_counts": token_counts,
+                "deep": deep,
             }
         )
         if self.error is not None:

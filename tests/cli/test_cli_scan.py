@@ -28,7 +28,17 @@ def test_defaults(runner: CliRunner, fake_scan: Any, make_report: MakeReport) ->
     assert result.stdout == "draft: EAGLE-3 draft\n\n  Nothing to report.\n\n  no findings\n"
     assert result.stderr == ""
     assert fake_scan.calls == [
-        {"paths": ["draft"], "target": None, "rules": [], "select": [], "ignore": [], "engines": [], "launch": None}
+        {
+            "paths": ["draft"],
+            "target": None,
+            "rules": [],
+            "select": [],
+            "ignore": [],
+            "engines": [],
+            "launch": None,
+            "token_counts": None,
+            "deep": False,
+        }
     ]
 
 
@@ -40,7 +50,8 @@ def test_all_options(runner: CliRunner, fake_scan: Any, tmp_path: Path) -> None:
         runner, "a", "hf://b/c", "--target", "t", "--rules", str(one), "--rules", str(two),
         "--select", "KEY001,GEO, AUX002", "--select", "VOC", "--ignore", "GEO001,", "--fail-on", "note",
         "--color", "never", "--format", "json", "--engine", "sglang==0.5.9, vllm", "--engine", "installed",
-        "--launch", "python -m sglang.launch_server",
+        "--launch", "python -m sglang.launch_server", "--token-counts", "counts.json",
+        "--deep",
     )  # fmt: skip
     assert result.exit_code == 0
     assert fake_scan.calls == [
@@ -52,6 +63,8 @@ def test_all_options(runner: CliRunner, fake_scan: Any, tmp_path: Path) -> None:
             "ignore": ["GEO001"],
             "engines": ["sglang==0.5.9", "vllm", "installed"],
             "launch": "python -m sglang.launch_server",
+            "token_counts": "counts.json",
+            "deep": True,
         }
     ]
 

@@ -90,7 +90,12 @@ def test_a_line_that_says_nothing(text: str) -> None:
         ("--pp-size 2", "pipeline_size", 2),
         ("--pipeline-parallel-size 2", "pipeline_size", 2),
         ("--pp-size 0", "pipeline_size", 1),
-        ("--tp-size 8", "pipeline_size", 1),
+        ("--tp-size 8", "tensor_parallel", 8),
+        ("--tp 2", "tensor_parallel", 2),
+        ("--tensor-parallel-size=4", "tensor_parallel", 4),
+        ("--tp-size 0", "tensor_parallel", 1),
+        ("--speculative-token-map me/FR-Spec/freq_32768.pt", "token_map", "me/FR-Spec/freq_32768.pt"),
+        ("--speculative-token-map", "token_map", None),
     ],
 )
 def test_an_option_of_sglang(option: str, fact: str, value: object) -> None:

@@ -26,12 +26,12 @@ RECEIPTS = Draft202012Validator(json.loads((rules_dir() / "schema" / "receipt.sc
 
 def fixed(recipe: Recipe, folder: Path, out: Path, **more: object) -> Outcome:
     place = folder / "target" if recipe.target is not None else None
-    return fix(folder, out, target=place, engines=recipe.engines, launch=recipe.launch, **more)  # type: ignore[arg-type]
+    return fix(folder, out, target=place, engines=recipe.engines, launch=recipe.launch, deep=recipe.deep, **more)  # type: ignore[arg-type]
 
 
 def scanned(recipe: Recipe, folder: Path) -> set[tuple[str, str]]:
     place = folder / "target" if recipe.target is not None else None
-    found = scan(folder, target=place, engines=recipe.engines, launch=recipe.launch).findings
+    found = scan(folder, target=place, engines=recipe.engines, launch=recipe.launch, deep=recipe.deep).findings
     return {(f.rule, f.severity.value) for f in found}
 
 

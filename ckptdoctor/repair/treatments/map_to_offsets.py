@@ -6,11 +6,12 @@ the head stand in the order of the map, so no entry changes its place and nothin
 
 from __future__ import annotations
 
+from ckptdoctor.facts.heads import HeadComparison
 from ckptdoctor.facts.maps import MapReading
 from ckptdoctor.repair.edits import ReplaceTensor
 from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
 from ckptdoctor.repair.whole_numbers import whole_numbers
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import Known, Unknown
 
 __all__ = ["propose"]
 
@@ -21,7 +22,8 @@ def propose(case: Case) -> Proposed:
     """d2t as I64 offsets of the same length, in the same order.
 
     Only a map of which one reading alone is left is touched: t2d confirms it to the last id, or it is the only one that
-    fits. Refused for every other map, and for floats that may have been rounded.
+    fits, or (`fix --deep`) it is the only one that fits under which the rows of the head are like the target's. Refused
+    for every other map, and for floats that may have been rounded.
     """
     import numpy as np
 
@@ -29,12 +31,21 @@ def propose(case: Case) -> Proposed:
     stored, reading = vocab.d2t, vocab.map
     if isinstance(stored, Unknown) or stored is None or reading is None:
         raise RefusedError("unread")
-    factor = _factor(reading, stored.name)
+    decided = _by_heads(case.facts.heads, reading)
+    factor = _factor(reading, stored.name) if decided is None else decided
     info = case.checkpoint.tensors[stored.name]
     values = whole_numbers(case.checkpoint, info, proven=reading.confirmed == factor)
     offsets = values + (factor - 1) * np.arange(len(values), dtype=np.int64)
     edit = ReplaceTensor(stored.name, "I64", stored.shape, offsets.astype("<i8").tobytes())
-    return Proposed((edit,), subject="d2t")
+    return Proposed((edit,), subject="d2t", assumption=None if decided is None else "heads")
+
+
+def _by_heads(heads: Known[HeadComparison], reading: MapReading) -> int | None:
+    """k where several readings fit the numbers and the rows of the heads are alike under one of them; else None."""
+    if isinstance(heads, Unknown) or isinstance(heads.best, Unknown) or heads.wrong_from is not None:
+        return None
+    open_map = reading.confirmed is None and len(reading.readings) > 1 and reading.verdict in ("open", "right")
+    return heads.best if open_map and heads.best in reading.readings and heads.best in _FACTORS.values() else None
 
 
 def _factor(reading: MapReading, name: str) -> int:

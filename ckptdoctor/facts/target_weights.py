@@ -1,4 +1,4 @@
-"""The target's embedding and head, looked up by headers alone: rows of them can be copied into a draft."""
+"""The target's embedding and head, looked up by headers alone: rows to compare with, or to copy into, a draft."""
 
 from __future__ import annotations
 
