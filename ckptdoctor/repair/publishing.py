@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 
+from ckptdoctor.checkpoint.folder import leads_out
 from ckptdoctor.errors import UsageError
 from ckptdoctor.repair.writing import CannotWriteError, cannot_write, sync_folder
 from ckptdoctor.text import show
@@ -48,7 +49,8 @@ def check_out(source: Path, out: str) -> Path:
             _check_existing(source, path, out)
         else:
             path = path.parent.resolve(strict=True) / path.name
-        inside = any(folder.samefile(source) for folder in path.parents)
+        # The blobs of a Hub cache, which the links of the source lead to, are the source too.
+        inside = any(folder.samefile(source) for folder in path.parents) or not leads_out(source.resolve(), path)
     except PermissionError:
         raise CannotWriteError(f"--out {show(out)}: permission denied") from None
     except (OSError, ValueError, RuntimeError) as error:
