@@ -101,14 +101,14 @@ def compare(
             of_source.setdefault(path, of_copy[file.name])  # they were just found to be the same bytes
     return Compared(
         tuple(FileDigest(file.name, file.size, of_copy.get(file.name)) for file in files),
-        tuple(SourceDigest(path, guard.remembered(path).st_size, of_source.get(path)) for path in _sources(files, more)),
+        tuple(
+            SourceDigest(path, guard.remembered(path).st_size, of_source.get(path)) for path in _sources(files, more)
+        ),
         comparison.compared,
     )
 
 
-def compare_size(
-    files: Sequence[OutputFile], digest_limit: int, guard: SourceGuard, more: Sequence[Path] = ()
-) -> int:
+def compare_size(files: Sequence[OutputFile], digest_limit: int, guard: SourceGuard, more: Sequence[Path] = ()) -> int:
     """The bytes that `compare` tells `progress` of in all."""
     alone = _hashed_alone(files, digest_limit, guard, more)
     return sum(file.size for file in files) + sum(guard.remembered(path).st_size for path in alone)
@@ -188,6 +188,7 @@ class _Comparison:
     def _check(self, file: OutputFile, begin: int, end: int, digest: hashlib._Hash | None) -> None:
         with ExitStack() as stack:
             copy = self._open(file, stack)
+            sources: dict[Path, int] = {}  # a piece may be a single row: thousands of them are of one file
             at = 0
             for piece in file.pieces:
                 first, last = max(begin, at), min(end, at + piece.length)
@@ -198,7 +199,9 @@ class _Comparison:
                     if same:
                         self._take(file, copy, start, stop, digest)
                     else:
-                        self._compare(file, copy, start, self._wanted(piece, start - at, stop - at, stack), digest)
+                        self._compare(
+                            file, copy, start, self._wanted(piece, start - at, stop - at, sources, stack), digest
+                        )
                 at += piece.length
         if digest is not None:
             self.of_copy[file.name] = digest.hexdigest()
@@ -234,7 +237,9 @@ class _Comparison:
             digest.update(actual)
             self._done(len(actual), 0)
 
-    def _wanted(self, piece: Piece, start: int, stop: int, stack: ExitStack) -> Iterator[bytearray | memoryview]:
+    def _wanted(
+        self, piece: Piece, start: int, stop: int, sources: dict[Path, int], stack: ExitStack
+    ) -> Iterator[bytearray | memoryview]:
         """What the bytes `start` to `stop` of `piece` are, chunk by chunk; a chunk is good until the next."""
         match piece:
             case Literal(data):
@@ -243,8 +248,9 @@ class _Comparison:
                 for at in range(start, stop, _CHUNK):
                     yield _ZEROS[: stop - at]
             case Range(path, offset, _):
-                source = stack.enter_context(self._guard.open(path))
-                yield from _read_source(source, path, offset + start, offset + stop)
+                if path not in sources:
+                    sources[path] = stack.enter_context(self._guard.open(path))
+                yield from _read_source(sources[path], path, offset + start, offset + stop)
             case Stream(_, chunks, _):
                 for chunk in chunks():
                     yield from _slices(memoryview(chunk).cast("B"))
@@ -295,7 +301,7 @@ def _slices(view: memoryview) -> Iterator[memoryview]:
 
 
 def _read_source(source: int, path: Path, start: int, stop: int) -> Iterator[bytearray]:
-    buffer = bytearray(_CHUNK)
+    buffer = bytearray(min(_CHUNK, stop - start))
     for at in range(start, stop, _CHUNK):
         try:
             chunk = _read(source, at, min(_CHUNK, stop - at), buffer)

@@ -194,7 +194,9 @@ class _Job:
         with Staging(out) as staging:
             folders = self.tree.folders
             written = write_files(files, staging.root, step("copying"), guard, folders=folders, place=out)
-            compared = compare(files, staging.root, step("comparing"), self.digest_limit, written.shared, guard, sources)
+            compared = compare(
+                files, staging.root, step("comparing"), self.digest_limit, written.shared, guard, sources
+            )
             self._judge_again(staging.root)
             receipt = receipt_bytes(self.source, self.plan, self.tree, self.assembly, compared, staging.root)
             receipts = [OutputFile(RECEIPT_NAME, (Literal(receipt),))]

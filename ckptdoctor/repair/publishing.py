@@ -14,9 +14,11 @@ import signal
 import stat
 import tempfile
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
+from typing import Any
 
 from ckptdoctor.checkpoint.folder import leads_out
 from ckptdoctor.errors import UsageError
@@ -107,7 +109,7 @@ class Staging:
         self._out = out
         self._folder: Path | None = None
         self._marker = -1
-        self._handlers: dict[int, signal.Handlers] = {}
+        self._handlers: dict[int, Callable[[int, FrameType | None], Any] | signal.Handlers] = {}
 
     @property
     def root(self) -> Path:
@@ -200,6 +202,8 @@ class Staging:
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, _end)
                 self._handlers[number] = signal.SIG_DFL
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._handlers[signal.SIGINT] = signal.default_int_handler  # ends the run, and waits while we clear up
 
 
 def clear_leftovers(out: Path) -> None:

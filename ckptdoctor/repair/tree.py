@@ -43,7 +43,7 @@ class Entry:
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """The file, open for reading. Raises `SourceChangedError` if it is not what was listed, or `CannotReadError`."""
+        """The file, to be read. Raises `CannotReadError`, or `SourceChangedError` if it is not what was listed."""
         with SourceGuard({self.path: self.status}).open(self.path) as descriptor:
             try:
                 with os.fdopen(descriptor, "rb", closefd=False) as stream:

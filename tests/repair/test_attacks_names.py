@@ -1,4 +1,4 @@
-"""Drafts whose names, or classes, led `fix` astray: a second copy of a layer, a loud stop made silent, two faults at once."""
+"""Drafts whose names, or classes, led `fix` astray: a layer stored twice, a stop made silent, two faults at once."""
 
 from __future__ import annotations
 

@@ -98,8 +98,10 @@ def _best(case: Case, options: list[Option], later: Sequence[Option]) -> tuple[O
 
 
 def _for_newest(case: Case, options: list[Option]) -> Option:
-    """The name under which the newest releases lose least, where something else stops all of them: better for one of the
-    engines, worse for none, and dropping nothing."""
+    """The name under which the newest releases lose least, where something else stops all of them.
+
+    Better for one of the engines, worse for none, and dropping nothing.
+    """
     rows = [newest_scores(case, case.after(o.edits) if o.edits else case.facts) for o in options]
     better = [
         (row, option)

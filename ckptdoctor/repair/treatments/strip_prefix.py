@@ -17,8 +17,8 @@ __all__ = ["propose"]
 def propose(case: Case, prefix: str) -> Proposed:
     """The tensors that carry exactly `prefix`, under their names without it.
 
-    Refused where such a name, or another one of the same parameter, is there already, where nothing would be left of one, and for `model.` where a named
-    release looks for it.
+    Refused where such a name, or another one of the same parameter, is there already, where nothing would be left of
+    one, and for `model.` where a named release looks for it.
     """
     named = named_tensors(case.facts)
     if prefix in case.facts.tensors:
