@@ -149,8 +149,8 @@ def next_commands(
     deep: bool = False,
 ) -> tuple[str, ...]:
     """Commands worth running next: an explanation of the worst finding (of a rule whose id is in `shipped`: others
-    need their folder), the repair if one is possible and a whole `folder` was scanned, and the scan with what was missing.
-    `deep`: values of weights were read, and a repair may need them too."""
+    need their folder), the repair if one is possible and a whole `folder` was scanned, and the scan with what was
+    missing. `deep`: values of weights were read, and a repair may need them too."""
     commands = [f"ckptdoctor explain {f.rule}" for f in judgement.findings if f.rule in shipped][:1]
     possible = [f.fix for f in judgement.findings if f.fix and not f.fix.refused and f.severity is not Severity.NOTE]
     if possible and folder:

@@ -49,7 +49,7 @@ class JsonDocument:
 
 
 def read_json(
-    data: bytes, file: str, *, only: Collection[str] | None = None, base: int = 0, depth: int = 4
+    data: bytes, file: str, *, only: Collection[str] | None = None, base: int = 0, depth: int = 4, room: int = 1
 ) -> JsonDocument:
     """Read JSON from `data`, which came from `file`.
 
@@ -57,9 +57,9 @@ def read_json(
     plus the start of `data`. Duplicate keys keep the last value, as Python and the Rust reader do.
     The places of keys are kept down to `depth` levels. With `only`, reading stops as soon as those
     top-level keys have been read (for files whose interesting part stands first, such as
-    `tokenizer.json`).
+    `tokenizer.json`). With `room`, so many times as many values as usual are taken.
     """
-    reader = Scanner(data, file, frozenset(only) if only is not None else None, base, depth)
+    reader = Scanner(data, file, frozenset(only) if only is not None else None, base, depth, room)
     try:
         value, readable = reader.read(), True
     except SyntaxFaultError as fault:

@@ -69,8 +69,11 @@ class SyntaxFaultError(Exception):
 class Scanner:
     """One pass over the bytes with an explicit stack; see `read_json`."""
 
-    def __init__(self, data: bytes, file: str, only: frozenset[str] | None, base: int, depth: int) -> None:
+    def __init__(
+        self, data: bytes, file: str, only: frozenset[str] | None, base: int, depth: int, room: int = 1
+    ) -> None:
         self.data, self.file, self.only, self.base, self.depth = data, file, only, base, depth
+        self.most_cost, self.most_steps = room * MAX_COST, room * MAX_STEPS
         self.faults: dict[str, Fault] = {}
         self.counts: Counter[str] = Counter()
         self.places: dict[KeyPath, tuple[int, int]] = {}
@@ -87,7 +90,7 @@ class Scanner:
     def spend(self, cost: int, at: int) -> None:
         self.cost += cost
         self.steps += 1
-        if self.cost > MAX_COST or self.steps > MAX_STEPS:
+        if self.cost > self.most_cost or self.steps > self.most_steps:
             raise SyntaxFaultError("json_too_many_values", at, "more values than any real file of this kind holds")
 
     def expected(self, what: str, at: int) -> SyntaxFaultError:

@@ -106,7 +106,7 @@ def read_pickle(path: Path, name: str) -> PickledTensors:
     if bomb:
         return _faulty("pickle_damaged", name, bomb, found=size)
     try:
-        with warnings.catch_warnings(), path.open("rb") as stream:
+        with warnings.catch_warnings(), open_regular(path) as stream:
             warnings.simplefilter("ignore")
             content = torch.load(path if mapped else stream, map_location="cpu", weights_only=True, mmap=mapped)
             return _describe(content, name)
@@ -172,7 +172,11 @@ class _SmallReads(io.FileIO):
 def _inflates(path: Path) -> str | None:
     """Whether torch would unpack a file much larger than it is; torch.save compresses nothing."""
     try:
-        with _SmallReads(path) as stream, zipfile.ZipFile(stream) as archive:
+        with (
+            open_regular(path) as file,
+            _SmallReads(file.fileno(), closefd=False) as stream,
+            zipfile.ZipFile(stream) as archive,
+        ):
             entries = archive.infolist()
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
         return f"the archive is damaged: {show(error)}"

@@ -48,11 +48,12 @@ class Weights:
 
 
 def read_json_file(
-    folder: Folder, name: str, limit: int = CONFIG_LIMIT, only: Collection[str] | None = None
+    folder: Folder, name: str, limit: int = CONFIG_LIMIT, only: Collection[str] | None = None, room: int = 1
 ) -> JsonDocument | None:
     """The JSON file `name` of `folder` (with `only`: no further than to those keys of it).
 
-    None when there is no such file. One of more than `limit` bytes is a fault and is not read.
+    None when there is no such file. One of more than `limit` bytes is a fault and is not read. `room` is that of
+    `read_json`.
     """
     if folder.path(name) is None:
         return None
@@ -70,7 +71,7 @@ def read_json_file(
     if data.startswith(LFS_MAGIC):
         return failed("lfs_pointer", offset=0, found=size, detail=LFS_CAUSE)
     # Of a large file, only the keys near the top are looked for by place.
-    document = read_json(data, name, only=only, depth=4 if only is None else 2)
+    document = read_json(data, name, only=only, depth=4 if only is None else 2, room=room)
     if not document.readable:
         return document
     # Engines read configs with Python's json, which takes half a surrogate pair for a character.

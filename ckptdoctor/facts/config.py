@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,11 @@ class Malformed:
     line: int | None
     value: Any
     expected: str
+
+    @property
+    def text(self) -> str:
+        """The value as it stands in the file, quotes and all."""
+        return json.dumps(self.value, ensure_ascii=True, default=str)
 
 
 class Config:

@@ -17,6 +17,7 @@ from ckptdoctor.unknown import Known, Unknown
 __all__ = ["Target", "read_target"]
 
 MAX_WRAPPERS = 4
+_NO_POSITIONS = Unknown("max_position_embeddings in the target's config")
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Target:
     is_quantised: bool = False
     is_hybrid: bool = False
     dense_layers: int = 0
-    max_positions: Known[int] = Unknown("max_position_embeddings in the target's config")
+    max_positions: Known[int] = _NO_POSITIONS
 
 
 def read_target(path: str, known: Knowledge | None = None) -> Target:

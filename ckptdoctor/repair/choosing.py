@@ -24,6 +24,7 @@ __all__ = [
 
 ORDER = {"refused": 0, "broken": 1, "degraded": 2, "served": 3}
 Score = tuple[int, ...]
+_NO_CLASS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -41,19 +42,24 @@ def lost(plan: LoadPlan, facts: Facts) -> tuple[str, ...]:
     embedding that is the target's).
     """
     names = facts.draft.names
-    strange = set() if isinstance(names, Unknown) else {n for s in names.strangers for n in s.names}
+    strange = set() if isinstance(names, Unknown) else {n for s in names.strangers for n in s.every}
     gone = (s for s in plan.stored if s.parameter is None and s.why == "no such parameter")
     return tuple(s.name for s in gone if s.name not in strange)
 
 
 def score(plan: LoadPlan, facts: Facts) -> Score:
     """How well a release takes the draft; smaller is better. A class whose parameters are not known proves nothing, and
-    one that drops trained parts counts as broken."""
-    rank = ORDER[plan.outcome]
+    one that drops trained parts counts as broken.
+
+    Which layers of the target are captured is left out: names and classes do not decide it.
+    """
+    levels = [ORDER[c.level] for c in plan.causes if c.level in ORDER and c not in plan.capture_causes]
+    rank = ORDER["refused"] if plan.load_errors else min(levels, default=ORDER["served"])
     gone = len(lost(plan, facts))
     if gone or not plan.parameters:
         rank = min(rank, ORDER["broken"])
-    early = len(plan.load_errors)
+    # Without a class nothing else was looked at: such a plan has one error, and says nothing of the others.
+    early = _NO_CLASS if any(e.stage == "class" for e in plan.load_errors) else len(plan.load_errors)
     return (-rank, early, len(plan.left_random), gone, len(plan.left_at_ones))
 
 

@@ -69,11 +69,13 @@ def compare(
     digest_limit: int,
     shared: Mapping[str, tuple[Span, ...]] | None = None,
     guard: SourceGuard | None = None,
+    more: Sequence[Path] = (),
 ) -> Compared:
     """Holds every file under `root` against the pieces that it was written from.
 
     `shared` (see `Written`) names the spans that need no comparing. A file of more than `digest_limit` bytes, on
     either side, gets no digest: hashing costs several times what copying costs, and the bytes are compared without it.
+    `more` are source files of which nothing was copied; they get a digest too.
     `progress` is told the bytes done since it was last called, never by two threads at once; `compare_size` says how
     many there will be.
 
@@ -90,7 +92,7 @@ def compare(
                 partial(comparison.check, file, at, min(at + _SHARE, file.size)) for at in range(0, file.size, _SHARE)
             ]
     # Longest first, so that the two threads end together.
-    alone = _hashed_alone(files, digest_limit, guard)
+    alone = _hashed_alone(files, digest_limit, guard, more)
     jobs[:0] = [partial(comparison.digest_source, path) for path in alone]
     comparison.run(jobs)
     of_copy, of_source = comparison.of_copy, comparison.of_source
@@ -99,18 +101,20 @@ def compare(
             of_source.setdefault(path, of_copy[file.name])  # they were just found to be the same bytes
     return Compared(
         tuple(FileDigest(file.name, file.size, of_copy.get(file.name)) for file in files),
-        tuple(SourceDigest(path, guard.remembered(path).st_size, of_source.get(path)) for path in _sources(files)),
+        tuple(
+            SourceDigest(path, guard.remembered(path).st_size, of_source.get(path)) for path in _sources(files, more)
+        ),
         comparison.compared,
     )
 
 
-def compare_size(files: Sequence[OutputFile], digest_limit: int, guard: SourceGuard) -> int:
+def compare_size(files: Sequence[OutputFile], digest_limit: int, guard: SourceGuard, more: Sequence[Path] = ()) -> int:
     """The bytes that `compare` tells `progress` of in all."""
-    alone = _hashed_alone(files, digest_limit, guard)
+    alone = _hashed_alone(files, digest_limit, guard, more)
     return sum(file.size for file in files) + sum(guard.remembered(path).st_size for path in alone)
 
 
-def _sources(files: Sequence[OutputFile]) -> list[Path]:
+def _sources(files: Sequence[OutputFile], more: Sequence[Path]) -> list[Path]:
     paths: dict[Path, None] = {}
     for file in files:
         for piece in file.pieces:
@@ -118,7 +122,7 @@ def _sources(files: Sequence[OutputFile]) -> list[Path]:
                 paths[piece.path] = None
             elif isinstance(piece, Stream):
                 paths[piece.source] = None
-    return list(paths)
+    return list(paths | dict.fromkeys(more))
 
 
 def _is_whole(file: OutputFile, guard: SourceGuard) -> Path | None:
@@ -129,10 +133,12 @@ def _is_whole(file: OutputFile, guard: SourceGuard) -> Path | None:
     return None
 
 
-def _hashed_alone(files: Sequence[OutputFile], digest_limit: int, guard: SourceGuard) -> list[Path]:
+def _hashed_alone(
+    files: Sequence[OutputFile], digest_limit: int, guard: SourceGuard, more: Sequence[Path]
+) -> list[Path]:
     """The sources that have to be read once more for their digest, the largest first."""
     known = {_is_whole(file, guard) for file in files if file.size <= digest_limit}
-    sizes = {path: guard.remembered(path).st_size for path in _sources(files) if path not in known}
+    sizes = {path: guard.remembered(path).st_size for path in _sources(files, more) if path not in known}
     return sorted((path for path, size in sizes.items() if size <= digest_limit), key=sizes.__getitem__, reverse=True)
 
 
@@ -182,6 +188,7 @@ class _Comparison:
     def _check(self, file: OutputFile, begin: int, end: int, digest: hashlib._Hash | None) -> None:
         with ExitStack() as stack:
             copy = self._open(file, stack)
+            sources: dict[Path, int] = {}  # a piece may be a single row: thousands of them are of one file
             at = 0
             for piece in file.pieces:
                 first, last = max(begin, at), min(end, at + piece.length)
@@ -192,7 +199,9 @@ class _Comparison:
                     if same:
                         self._take(file, copy, start, stop, digest)
                     else:
-                        self._compare(file, copy, start, self._wanted(piece, start - at, stop - at, stack), digest)
+                        self._compare(
+                            file, copy, start, self._wanted(piece, start - at, stop - at, sources, stack), digest
+                        )
                 at += piece.length
         if digest is not None:
             self.of_copy[file.name] = digest.hexdigest()
@@ -228,7 +237,9 @@ class _Comparison:
             digest.update(actual)
             self._done(len(actual), 0)
 
-    def _wanted(self, piece: Piece, start: int, stop: int, stack: ExitStack) -> Iterator[bytearray | memoryview]:
+    def _wanted(
+        self, piece: Piece, start: int, stop: int, sources: dict[Path, int], stack: ExitStack
+    ) -> Iterator[bytearray | memoryview]:
         """What the bytes `start` to `stop` of `piece` are, chunk by chunk; a chunk is good until the next."""
         match piece:
             case Literal(data):
@@ -237,8 +248,9 @@ class _Comparison:
                 for at in range(start, stop, _CHUNK):
                     yield _ZEROS[: stop - at]
             case Range(path, offset, _):
-                source = stack.enter_context(self._guard.open(path))
-                yield from _read_source(source, path, offset + start, offset + stop)
+                if path not in sources:
+                    sources[path] = stack.enter_context(self._guard.open(path))
+                yield from _read_source(sources[path], path, offset + start, offset + stop)
             case Stream(_, chunks, _):
                 for chunk in chunks():
                     yield from _slices(memoryview(chunk).cast("B"))
@@ -289,7 +301,7 @@ def _slices(view: memoryview) -> Iterator[memoryview]:
 
 
 def _read_source(source: int, path: Path, start: int, stop: int) -> Iterator[bytearray]:
-    buffer = bytearray(_CHUNK)
+    buffer = bytearray(min(_CHUNK, stop - start))
     for at in range(start, stop, _CHUNK):
         try:
             chunk = _read(source, at, min(_CHUNK, stop - at), buffer)

@@ -213,7 +213,7 @@ class SourceGuard:
 
     @staticmethod
     def _changed(path: Path) -> SourceChangedError:
-        return SourceChangedError(f"{show(path)}: was changed while it was copied; nothing was written")
+        return SourceChangedError(f"{show(path)}: was changed while it was read; nothing was written")
 
 
 def _identity(seen: os.stat_result) -> tuple[int, ...]:

@@ -111,6 +111,7 @@ def fix(
     with _reading(path):
         known_target = read_target(str(target)) if target is not None else None
         plan = plan_repair(opened, known_target, book, options, wanted)
+    SourceGuard({entry.path: entry.status for entry in tree.entries}).check()
     if not plan.steps:
         return Outcome(str(path), None, plan, tree, None, None, dry_run)
     _must_help(plan)
@@ -180,7 +181,8 @@ class _Job:
         """Write, compare, judge again, sign and publish."""
         files = self.assembly.files
         guard = SourceGuard(self._remembered())
-        todo = self.assembly.size + compare_size(files, self.digest_limit, guard)
+        sources = [entry.path for entry in self.tree.entries]
+        todo = self.assembly.size + compare_size(files, self.digest_limit, guard, sources)
         done = 0
 
         def step(what: str) -> Callable[[int], None]:
@@ -194,7 +196,9 @@ class _Job:
         with Staging(out) as staging:
             folders = self.tree.folders
             written = write_files(files, staging.root, step("copying"), guard, folders=folders, place=out)
-            compared = compare(files, staging.root, step("comparing"), self.digest_limit, written.shared, guard)
+            compared = compare(
+                files, staging.root, step("comparing"), self.digest_limit, written.shared, guard, sources
+            )
             self._judge_again(staging.root)
             receipt = receipt_bytes(self.source, self.plan, self.tree, self.assembly, compared, staging.root)
             receipts = [OutputFile(RECEIPT_NAME, (Literal(receipt),))]

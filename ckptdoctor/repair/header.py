@@ -86,7 +86,7 @@ def _merged(pieces: Iterable[Piece]) -> list[Piece]:
 
 
 def _padding(start: int, data: Sequence[Piece]) -> int:
-    """Spaces after the header: data begins at a multiple of 8, and large data at the same place of a block as before."""
+    """Spaces after the header: data begins at a multiple of 8, large data at the place in its block where it was."""
     before = 0
     for piece in data:
         if isinstance(piece, Range) and piece.length >= _WORTH_SHARING:

@@ -72,17 +72,11 @@ def _label(facts: Facts, layer: str, prefix: str, usual: bool) -> str:
 
 
 def _is_stranger(facts: Facts, name: str) -> bool:
-    """Whether no parameter of this kind of draft has the name.
-
-    A group of strangers is named up to its fiftieth tensor; in a larger one all that stands in the same place counts.
-    """
+    """Whether no parameter of this kind of draft has the name."""
     names = facts.draft.names
     if isinstance(names, Unknown):
         return True
-    return any(
-        name in group.names or (group.count > len(group.names) and name.startswith(group.where))
-        for group in names.strangers
-    )
+    return any(name in group.every for group in names.strangers)
 
 
 def _data() -> Mapping[str, Any]:

@@ -49,7 +49,7 @@ def _offset(address: int, length: int, inode: int) -> int | None:
 
 def _same_byte_order(path: Path) -> bool:
     """Whether torch loads the file without turning the bytes of each value round."""
-    with zipfile.ZipFile(path) as archive:
+    with open_regular(path) as stream, zipfile.ZipFile(stream) as archive:
         notes = [entry for entry in archive.infolist() if entry.filename.endswith("/byteorder")]
         return all(archive.open(entry).read(16) == sys.byteorder.encode() for entry in notes)
 

@@ -14,8 +14,10 @@ __all__ = ["all_fits", "most_served"]
 
 
 def all_fits(case: Case, edits: Sequence[Edit]) -> None:
-    """Raise `RefusedError` unless the draft is what it was before these renames, complete, and without a shape that
-    disagrees."""
+    """Raise `RefusedError` unless the draft is what it was before these renames, complete, and of shapes that agree.
+
+    A size of the config that all tensors contradict alike is the config's fault, and another treatment's.
+    """
     before, after = case.facts.draft, case.after(edits).draft
     if after.algorithm != before.algorithm or isinstance(after.names, Unknown):
         raise RefusedError("other_draft", before=before.algorithm_name, after=after.algorithm_name)
@@ -25,8 +27,7 @@ def all_fits(case: Case, edits: Sequence[Edit]) -> None:
     if lacking:
         raise RefusedError("parts", names=lacking[:6])
     shapes = () if isinstance(after.shapes, Unknown) else after.shapes
-    sizes = () if isinstance(after.sizes, Unknown) else after.sizes
-    wrong = [*(s.tensor for s in shapes), *(s.tensor for s in sizes)]
+    wrong = [s.tensor for s in shapes]
     if wrong:
         raise RefusedError("shapes", names=wrong[:6])
 

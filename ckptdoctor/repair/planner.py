@@ -76,8 +76,8 @@ class Unfixed:
 class RepairPlan:
     """What would be done. `before` and `after` are the draft as it is and as it would be; `steps` the proposals in the
     order in which they are made, each in the names that the steps before it left. `appeared` are errors that only the
-    repaired draft would have, `ineffective` the steps whose finding would stay: with either, nothing is written. `writer`
-    is the trainer in whose way the ids of the copy are read; `bases` are the draft before each step."""
+    repaired draft would have, `ineffective` the steps whose finding would stay: with either, nothing is written.
+    `writer` is the trainer in whose way the ids of the copy are read; `bases` are the draft before each step."""
 
     before: Survey
     after: Survey
@@ -268,8 +268,8 @@ def _disputed(proposal: Proposal, batch: Sequence[Proposal], course: _Course) ->
         found = next((a for x in proposal.edits for y in other.edits if (a := conflict(x, y)) is not None), None)
         if found is not None:
             course.withheld[(proposal.treatment, proposal.subject)] = (
-                f"two repairs want something else of {found[1]} ({listing((*proposal.rules, *other.rules), 6)}), so neither"
-                " is made; choose one with --select"
+                f"two repairs want something else of {found[1]} ({listing((*proposal.rules, *other.rules), 6)}), so"
+                " neither is made; choose one with --select"
             )
             return True
     return False

@@ -32,7 +32,8 @@ def proposed(case: Case, finding: Finding, earlier: Earlier) -> Proposal | Refus
         return Refusal(fix.treatment, words.format(**values), (finding.rule,))
     except (TypeError, ValueError, AttributeError, LookupError) as error:
         if fix.user:
-            raise UsageError(f"rule {finding.rule}, fix: {fix.treatment} cannot use these values ({show(error)})") from error
+            problem = f"{fix.treatment} cannot use these values ({show(error)})"
+            raise UsageError(f"rule {finding.rule}, fix: {problem}") from error
         raise
     done = earlier.same(fix.treatment, result.subject)
     if done is not None:

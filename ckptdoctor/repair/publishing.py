@@ -14,10 +14,13 @@ import signal
 import stat
 import tempfile
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
+from typing import Any
 
+from ckptdoctor.checkpoint.folder import leads_out
 from ckptdoctor.errors import UsageError
 from ckptdoctor.repair.writing import CannotWriteError, cannot_write, sync_folder
 from ckptdoctor.text import show
@@ -48,7 +51,8 @@ def check_out(source: Path, out: str) -> Path:
             _check_existing(source, path, out)
         else:
             path = path.parent.resolve(strict=True) / path.name
-        inside = any(folder.samefile(source) for folder in path.parents)
+        # The blobs of a Hub cache, which the links of the source lead to, are the source too.
+        inside = any(folder.samefile(source) for folder in path.parents) or not leads_out(source.resolve(), path)
     except PermissionError:
         raise CannotWriteError(f"--out {show(out)}: permission denied") from None
     except (OSError, ValueError, RuntimeError) as error:
@@ -105,7 +109,7 @@ class Staging:
         self._out = out
         self._folder: Path | None = None
         self._marker = -1
-        self._handlers: dict[int, signal.Handlers] = {}
+        self._handlers: dict[int, Callable[[int, FrameType | None], Any] | signal.Handlers] = {}
 
     @property
     def root(self) -> Path:
@@ -198,6 +202,8 @@ class Staging:
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, _end)
                 self._handlers[number] = signal.SIG_DFL
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._handlers[signal.SIGINT] = signal.default_int_handler  # ends the run, and waits while we clear up
 
 
 def clear_leftovers(out: Path) -> None:

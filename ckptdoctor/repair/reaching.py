@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ckptdoctor.facts import Facts
-from ckptdoctor.repair.choosing import ORDER, lost
+from ckptdoctor.repair.choosing import ORDER, Score, lost, score
 from ckptdoctor.repair.proposal import Case
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.compat import compatibility
 from ckptdoctor.serving.contracts import Contract
 
-__all__ = ["Reach", "loads_newest", "reach"]
+__all__ = ["Reach", "loads_newest", "newest_scores", "reach"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,11 @@ def reach(case: Case, facts: Facts) -> Reach:
 def loads_newest(case: Case, facts: Facts) -> bool:
     """Whether the newest known release of an engine that a scan speaks of loads this draft whole."""
     return any(_is_whole(load_plan(facts, c, c.newest, case.launch, case.trained_with), facts) for c in _in_scans())
+
+
+def newest_scores(case: Case, facts: Facts) -> tuple[Score, ...]:
+    """How well the newest known release of each engine that a scan speaks of takes this draft."""
+    return tuple(score(load_plan(facts, c, c.newest, case.launch, case.trained_with), facts) for c in _in_scans())
 
 
 def _is_whole(plan: LoadPlan, facts: Facts) -> bool:

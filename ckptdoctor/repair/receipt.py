@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
 from ckptdoctor.repair.assemble import Assembly
-from ckptdoctor.repair.comparing import Compared
+from ckptdoctor.repair.comparing import Compared, VerificationError
 from ckptdoctor.repair.edits import AddTensor, CastTensor, CopyTensor, Edit, ReplaceTensor
 from ckptdoctor.repair.planner import RepairPlan
 from ckptdoctor.repair.proposal import Proposal
@@ -27,6 +27,7 @@ from ckptdoctor.repair.way_back import way_back
 from ckptdoctor.report.json_report import dumps
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.serving import contracts
+from ckptdoctor.text import show
 
 __all__ = ["SCHEMA_VERSION", "edit_data", "receipt_bytes"]
 
@@ -49,9 +50,9 @@ def receipt_bytes(
     """The receipt as the text of its file. `staged` is the folder in which the copy lies, complete but for it."""
     from ckptdoctor import __version__
 
-    by_path = {digest.path: digest for digest in compared.sources}
+    digests = {digest.path: digest.sha256 for digest in compared.sources}
     by_name = {digest.name: digest for digest in compared.files}
-    back = way_back(tree, assembly, {path: d.sha256 for path, d in by_path.items()})
+    back = way_back(tree, assembly, digests)
     data = {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "ckptdoctor", "version": __version__},
@@ -64,8 +65,7 @@ def receipt_bytes(
         "source": {
             "path": source.path,
             "files": [
-                {"name": e.name, "size": e.status.st_size, "sha256": by_path[e.path].sha256 if e.path in by_path else None}
-                for e in tree.entries
+                {"name": e.name, "size": e.status.st_size, "sha256": digests.get(e.path)} for e in tree.entries
             ],
             "left_out": [{"name": name, "why": why} for name, why in tree.left_out],
         },
@@ -163,8 +163,13 @@ def _old_side(tree: Tree, info: TensorInfo) -> _Side:
 
 
 def _new_side(place: Path, info: TensorInfo) -> _Side:
-    with place.open("rb") as stream:
-        return _side(info, stream)
+    try:
+        with place.open("rb") as stream:
+            return _side(info, stream)
+    except OSError as error:
+        raise VerificationError(
+            f"{show(info.file)}: the copy cannot be read again after it was written ({show(error.strerror or error)})"
+        ) from None
 
 
 def _side(info: TensorInfo, stream: BinaryIO) -> _Side:

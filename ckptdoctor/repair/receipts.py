@@ -32,8 +32,8 @@ class Earlier:
             )
         if (treatment, subject) in self.done:
             return (
-                f"{RECEIPT_NAME} says that '{show(treatment)}' was already made on {show(subject)} in this copy. Made twice"
-                " it would destroy what the first one repaired; look for the cause elsewhere"
+                f"{RECEIPT_NAME} says that '{show(treatment)}' was already made on {show(subject)} in this copy. Made"
+                " twice it would destroy what the first one repaired; look for the cause elsewhere"
             )
         return None
 

@@ -16,10 +16,13 @@ from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.repair.copying import CannotReadError, SourceGuard
 from ckptdoctor.text import show
 
-__all__ = ["LEFT_OUT", "Entry", "Tree", "read_tree"]
+__all__ = ["DEPTH_LIMIT", "LEFT_OUT", "Entry", "Tree", "read_tree"]
 
 ENTRY_LIMIT = 100_000
 """Files and folders of a checkpoint that are copied at most."""
+
+DEPTH_LIMIT = 64
+"""Folders inside each other that are copied at most."""
 
 LEFT_OUT = {
     ".git": "the history of the repository; it describes the files as they were",
@@ -40,7 +43,7 @@ class Entry:
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """The file, open for reading. Raises `SourceChangedError` if it is not what was listed, or `CannotReadError`."""
+        """The file, to be read. Raises `CannotReadError`, or `SourceChangedError` if it is not what was listed."""
         with SourceGuard({self.path: self.status}).open(self.path) as descriptor:
             try:
                 with os.fdopen(descriptor, "rb", closefd=False) as stream:
@@ -89,7 +92,9 @@ def read_tree(root: Path) -> Tree:
     return Tree(root, tuple(entries), tuple(sorted(folders)), tuple(left_out))
 
 
-def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+def _walk(folder: Path, prefix: str, depth: int = 0) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    if depth > DEPTH_LIMIT:
+        raise CannotExamineError(f"{show(prefix)}: folders in it are nested more than {DEPTH_LIMIT} deep")
     try:
         with os.scandir(folder) as listing:
             items = sorted(listing, key=lambda item: item.name)
@@ -99,7 +104,7 @@ def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
         name = f"{prefix}{item.name}"
         yield name, item
         if item.is_dir(follow_symlinks=False) and name not in LEFT_OUT:
-            yield from _walk(Path(item.path), f"{name}/")
+            yield from _walk(Path(item.path), f"{name}/", depth + 1)
 
 
 def _entry(root: Path, name: str, place: Path, link: bool) -> Entry:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import os
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,8 +24,9 @@ from ckptdoctor.repair.copying import SourceGuard
 from ckptdoctor.repair.fixing import Progress
 from ckptdoctor.repair.pieces import Literal, OutputFile, Piece, Range
 from ckptdoctor.repair.publishing import Staging, check_out
+from ckptdoctor.repair.receipt import SCHEMA_VERSION
 from ckptdoctor.repair.receipts import RECEIPT_NAME
-from ckptdoctor.repair.tree import Entry, read_tree
+from ckptdoctor.repair.tree import DEPTH_LIMIT, Entry, read_tree
 from ckptdoctor.repair.way_back import ALL_LIMIT, KEEP_LIMIT
 from ckptdoctor.repair.writing import write_files
 from ckptdoctor.resources import rules_dir
@@ -33,8 +35,11 @@ from ckptdoctor.text import listing, show
 
 __all__ = ["Restored", "undo"]
 
-RECEIPT_LIMIT = 64 * 1024 * 1024
+RECEIPT_LIMIT = 128 * 1024 * 1024
 """Bytes of a receipt that are read."""
+
+_ROOM = 4
+"""A receipt says several things about each file: of 100,000 files, more than any config does."""
 
 
 @dataclass(frozen=True)
@@ -106,9 +111,15 @@ def _receipt(root: Path) -> dict[str, Any]:
     """The receipt of a repaired copy. Raises `UsageError` when there is none that can be used."""
     from jsonschema import Draft202012Validator
 
-    document = read_json_file(Folder(root), RECEIPT_NAME, RECEIPT_LIMIT)
+    document = read_json_file(Folder(root), RECEIPT_NAME, RECEIPT_LIMIT, room=_ROOM)
     if document is None:
         raise UsageError(f"{show(root)} has no {RECEIPT_NAME}: it is no repaired copy, and there is nothing to undo")
+    version = document.object.get("schema_version")
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise UsageError(
+            f"{show(root / RECEIPT_NAME)} was written by a newer ckptdoctor (version {version} of the receipt; this one"
+            f" knows {SCHEMA_VERSION}): undo the repair with that one"
+        )
     schema = json.loads((rules_dir() / "schema" / "receipt.schema.json").read_bytes())
     error = next(Draft202012Validator(schema).iter_errors(document.value), None)
     if not document.readable or error is not None:
@@ -158,6 +169,11 @@ def _unpacked(lines: list[str], length: int) -> bytes:
 
 
 def _plain(name: str) -> str:
-    if any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name:
+    parts = name.split("/")
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        raise VerificationError(f"{RECEIPT_NAME} names a file that no disk can hold: {show(name)}") from None
+    if any(part in ("", ".", "..") for part in parts) or "\0" in name or len(parts) > DEPTH_LIMIT + 1:
         raise VerificationError(f"{RECEIPT_NAME} names a file outside of the checkpoint: {show(name)}")
     return name

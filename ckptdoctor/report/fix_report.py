@@ -96,7 +96,8 @@ def _written(outcome: Outcome, out: str | None) -> Iterator[Line]:
     if assembly is None:
         yield line("nothing written", indent=_GROUP)
         return
-    new = f"{plural(len(assembly.files), 'file')}, {byte_count(assembly.size)}, of which {byte_count(assembly.fresh)} are new"
+    size, fresh = byte_count(assembly.size), byte_count(assembly.fresh)
+    new = f"{plural(len(assembly.files), 'file')}, {size}, of which {fresh} are new"
     where = show(out, PATH_LIMIT) if out is not None else "the copy"
     if outcome.dry_run:
         yield line(f"would write {where}: {new}; the source is only read", indent=_GROUP, hang=2)
@@ -137,7 +138,7 @@ def undo_lines(restored: Restored) -> Iterator[Line]:
     )
     if restored.unproven:
         yield line(
-            f"{listing(restored.unproven, 6)} came back with the right size; the receipt has no SHA-256 of such large files",
+            f"{listing(restored.unproven, 6)} came back with the right size; the receipt has no SHA-256 of so large files",
             indent=_GROUP,
             hang=2,
         )

@@ -4,8 +4,8 @@
 
 Makes the environments that are missing (see environments.py), runs the loaders on every draft, compares, prints the
 matrix, and exits with 1 when any pair differs. Without releases: all that environments.py knows. Without drafts: those
-of fixtures/trainers, the sick ones that fixtures/recipes build, their repaired copies, and ../shared/drafts where that is
-there.
+of fixtures/trainers, the sick ones that fixtures/recipes build, their repaired copies, and ../shared/drafts where that
+is there.
 `--results FOLDER` compares results that were written before, and runs nothing.
 """
 
@@ -35,7 +35,7 @@ Matrix = dict[str, dict[str, Answer]]
 
 
 def drafts(built: Path) -> list[Path]:
-    """All drafts at hand: those of trainers, those that recipes build (into `built`), repaired ones, and shared ones."""
+    """All drafts at hand: those of trainers, those that recipes build (into `built`), repaired and shared ones."""
     found = [path for path in sorted((ROOT / "fixtures" / "trainers").iterdir()) if path.is_dir()]
     found += list(_recipes(built))
     found += list(repaired(built))
@@ -60,7 +60,7 @@ def _recipes(built: Path) -> Iterator[Path]:
 
 
 def repaired(built: Path) -> Iterator[Path]:
-    """What `fix` makes of the sick recipes, for the releases that they name: the real loaders must take it as planned."""
+    """What `fix` makes of the sick recipes, for the releases that they name: real loaders must take it as planned."""
     sys.path.insert(0, str(ROOT / "fixtures"))
     from builder import build, load_recipes
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,9 @@ def fingerprint(folder: Path) -> dict[str, tuple[Any, ...]]:
     found: dict[str, tuple[Any, ...]] = {}
     for path in [folder, *sorted(folder.rglob("*"))]:
         seen = path.lstat()
-        content = (
-            hashlib.sha256(path.read_bytes()).hexdigest()
-            if path.is_file()
-            else os.readlink(path)
-            if path.is_symlink()
-            else ""
-        )
+        content = str(path.readlink()) if path.is_symlink() else ""
+        if path.is_file():
+            content += hashlib.sha256(path.read_bytes()).hexdigest()
         found[str(path.relative_to(folder))] = (
             seen.st_ino, seen.st_mode, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_nlink, seen.st_size, content,
         )  # fmt: skip

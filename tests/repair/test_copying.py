@@ -186,7 +186,7 @@ class TestGuard:
     def test_a_changed_file(self, path: Path, how: str) -> None:
         guard = SourceGuard({path: path.stat()})
         change(path, how)
-        with pytest.raises(SourceChangedError, match="weights: was changed while it was copied; nothing was written"):
+        with pytest.raises(SourceChangedError, match="weights: was changed while it was read; nothing was written"):
             guard.check()
         with pytest.raises(SourceChangedError), guard.open(path):
             pass

@@ -19,10 +19,12 @@ _CODES = {"I64": "<i8", "BOOL": "u1"}
 def propose(case: Case, name: str, to: str) -> Proposed:
     """The stored tensor `name` as `to` (`I64` or `BOOL`), with its shape and the order of its values.
 
-    It says nothing about what the values mean. Refused where a value may have been rounded, or is neither 0 nor 1
-    in a mask.
+    It says nothing of what the values mean. Refused where a value may have been rounded, for a map that became flags,
+    and where a mask holds other values than 0 and 1.
     """
     info = case.checkpoint.tensors[name]
+    if to == "I64" and info.dtype == "BOOL":
+        raise RefusedError("flags", name=name)
     confirmed = case.facts.vocab.confirmed
     proven = to == "BOOL" or not (isinstance(confirmed, Unknown) or confirmed is None)
     values = whole_numbers(case.checkpoint, info, proven=proven)

@@ -1,7 +1,8 @@
-"""An engine that never takes the target's embedding gets it with the draft: unsafe, since the draft may have had its own.
+"""An engine that never takes the target's embedding gets it with the draft.
 
-MLX-VLM and others build embed_tokens and do not share it (rules/serving); SGLang and vLLM take the target's where none is
-stored, and so does every trainer that leaves it out of its export (SpecForge, Model-Optimizer, the EAGLE reference).
+Unsafe, since the draft may have had its own. MLX-VLM builds embed_tokens and does not share it (rules/serving); SGLang
+and vLLM take the target's where none is stored, and so does every trainer that leaves it out of its export (SpecForge,
+Model-Optimizer, the EAGLE reference).
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ _EMBEDDING = "embed_tokens.weight"
 def propose(case: Case) -> Proposed:
     """embed_tokens.weight, [vocabulary, hidden size], the whole matrix in the target's dtype.
 
-    Refused without the target's weights, for another width than the draft's states have, and for another vocabulary than
-    the draft's config says.
+    Refused without the target's weights, for another width than the draft's states have, and for another vocabulary
+    than the draft's config says.
     """
     draft = case.facts.draft
     if draft.embedding is not None:

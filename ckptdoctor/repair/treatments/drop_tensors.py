@@ -26,11 +26,11 @@ def propose(case: Case, names: Sequence[str], kind: str, resembles: str | None) 
     Refused as long as the draft lacks anything that they might be, and for names that a named engine reads, that stand
     where the draft's own stand, inside a decoder layer, or are low-rank adapters.
     """
-    draft = case.facts.draft
+    draft, gone = case.facts.draft, frozenset(names)
     if resembles is not None:
         raise RefusedError("resembles", name=names[0], resembles=resembles)
     for plan in case.plans:
-        used = next((s for s in plan.stored if s.fate == "used" and s.name in names), None)
+        used = next((s for s in plan.stored if s.fate == "used" and s.name in gone), None)
         if used is not None:
             raise RefusedError("read", name=used.name, engine=plan.label)
     adapters = [re.compile(pattern) for pattern in knowledge().naming["adapter_parts"]]
@@ -51,9 +51,10 @@ def propose(case: Case, names: Sequence[str], kind: str, resembles: str | None) 
 
 def _refuse_parts(names: Sequence[str], named: Mapping[str, Named], kind: str) -> None:
     """Refuse names that stand where parameters of the draft stand."""
-    others = {n.prefix for n in named.values() if n.prefix and n.stored not in names}
+    gone = frozenset(names)
+    others = tuple({n.prefix for n in named.values() if n.prefix and n.stored not in gone})
     for name in names:
-        if kind == "target" and any(name.startswith(prefix) for prefix in others):
+        if kind == "target" and name.startswith(others):
             raise RefusedError("same_prefix", name=name)
         if kind == "unknown" and named[name].alias:
             raise RefusedError("in_layer", name=name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ckptdoctor.repair.choosing import builds_a_draft, helps, lost, suits_all
 from ckptdoctor.repair.layouts import layouts
 from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
+from ckptdoctor.unknown import Unknown
 
 __all__ = ["propose"]
 
@@ -15,7 +16,8 @@ __all__ = ["propose"]
 def propose(case: Case) -> Proposed:
     """The layout that is best for every named engine, with the fewest renames.
 
-    Refused where a release builds an ordinary model, whose names would be the wrong ones; where every tensor has its
+    Refused where a release builds an ordinary model, whose names would be the wrong ones; where a parameter is there
+    under two names; where every tensor has its
     place already (what is left is not in the file); where no layout is better for the engine of the finding; and where
     two engines want different ones.
     """
@@ -25,6 +27,9 @@ def propose(case: Case) -> Proposed:
     other = next((p for p in case.plans if not builds_a_draft(p, case.facts)), None)
     if other is not None:
         raise RefusedError("class", engine=other.label, name=other.model_class)
+    names = case.facts.draft.names
+    if not isinstance(names, Unknown) and names.collisions:
+        raise RefusedError("twice", name=names.collisions[0])
     if not any(lost(p, case.facts) for p in ours):
         raise RefusedError("placed", engine=ours[0].label)
     chosen, scores = suits_all(case, layouts(case.facts))

@@ -22,7 +22,10 @@ def propose(case: Case, layer: str, stem: str) -> Proposed:
     if isinstance(names, Unknown):
         raise RefusedError("unread")
     whole = [m.where for m in names.missing if m.whole]
-    if len(whole) > 1 or len(names.layer_stems) > 1:
+    if len(names.layer_stems) == 1 and case.facts.draft.depth_stored == 0:
+        # One layer lies about and none is stored: that the config says more is another fault, and is told as such.
+        whole = whole[:1]
+    if layer not in whole or len(whole) > 1 or len(names.layer_stems) > 1:
         raise RefusedError("several", layers=whole, stems=[s.rstrip(".") for s in names.layer_stems])
     parts = {n: m for n, m in named_tensors(case.facts).items() if n.startswith(f"{stem}.")}
     prefix = next((m.prefix for m in parts.values()), "")

@@ -12,7 +12,7 @@ from ckptdoctor.repair.choosing import Option, Score, helps, lost, suits_all
 from ckptdoctor.repair.edits import SetConfig
 from ckptdoctor.repair.layouts import layouts
 from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
-from ckptdoctor.repair.reaching import loads_newest, reach
+from ckptdoctor.repair.reaching import loads_newest, newest_scores, reach
 from ckptdoctor.serving import contracts
 from ckptdoctor.text import listing
 
@@ -63,7 +63,22 @@ def _for_engines(case: Case, options: list[Option]) -> Option:
         if row[_LOST]:
             gone = lost(plan, case.after(chosen.edits))
             raise RefusedError("drops", engine=plan.label, name=chosen.label, names=gone[:4])
+    _stays_loud(case, chosen)
     return chosen
+
+
+def _stays_loud(case: Case, chosen: Option) -> None:
+    """Refuse a class that turns a loud stop into a draft that runs on random numbers, whatever its names become."""
+    for number, before in enumerate(case.plans):
+        if not before.is_refused:
+            continue
+        left: list[tuple[str, ...]] = []
+        for more in ((), *(option.edits for option in layouts(case.facts)[1:])):
+            plan = case.plans_after((*chosen.edits, *more))[number]
+            left.append(tuple(n for n in plan.left_random if n not in plan.left_biases))
+        least = min(left, key=len)
+        if least:
+            raise RefusedError("random", engine=before.label, name=chosen.label, names=least[:4])
 
 
 def _best(case: Case, options: list[Option], later: Sequence[Option]) -> tuple[Option, tuple[Score, ...]] | None:
@@ -82,13 +97,29 @@ def _best(case: Case, options: list[Option], later: Sequence[Option]) -> tuple[O
     return chosen, scores
 
 
+def _for_newest(case: Case, options: list[Option]) -> Option:
+    """The name under which the newest releases lose least, where something else stops all of them.
+
+    Better for one of the engines, worse for none, and dropping nothing.
+    """
+    rows = [newest_scores(case, case.after(o.edits) if o.edits else case.facts) for o in options]
+    better = [
+        (row, option)
+        for row, option in zip(rows[1:], options[1:], strict=True)
+        if row != rows[0] and all(new <= old and not new[_LOST] for new, old in zip(row, rows[0], strict=True))
+    ]
+    if not better:
+        raise RefusedError("nothing_known")
+    return min(better, key=lambda pair: pair[0])[1]
+
+
 def _for_most(case: Case, options: list[Option]) -> Option:
     now = reach(case, case.facts)
     # All releases are asked only about names that a newest one takes.
     facts = {option.label: case.after(option.edits) for option in options[1:]}
     found = [(o, reach(case, facts[o.label])) for o in options[1:] if loads_newest(case, facts[o.label])]
     if not found:
-        raise RefusedError("nothing_known")
+        return _for_newest(case, options)
     chosen, best = max(found, key=lambda pair: (pair[1].whole, pair[1].served))
     if best.whole <= now.whole:
         raise RefusedError("nothing_known")

@@ -17,8 +17,8 @@ __all__ = ["propose"]
 def propose(case: Case, prefix: str) -> Proposed:
     """The tensors that carry exactly `prefix`, under their names without it.
 
-    Refused where such a name is there already, where nothing would be left of one, and for `model.` where a named
-    release looks for it.
+    Refused where such a name, or another one of the same parameter, is there already, where nothing would be left of
+    one, and for `model.` where a named release looks for it.
     """
     named = named_tensors(case.facts)
     if prefix in case.facts.tensors:
@@ -28,6 +28,11 @@ def propose(case: Case, prefix: str) -> Proposed:
     taken = next((r for r in renames if r.to in staying), None)
     if taken is not None:
         raise RefusedError("collision", prefix=prefix, name=taken.name, other=taken.to)
+    # Engines take midlayer and layers.0 for the same layer: under another name it is the same collision.
+    meant = {named[name].canonical: name for name in staying}
+    twin = next((r for r in renames if named[r.name].canonical in meant), None)
+    if twin is not None:
+        raise RefusedError("twin", prefix=prefix, name=twin.name, other=meant[named[twin.name].canonical])
     if case.engines and set(prefix.split(".")) <= {"model", ""}:
         before = [score(plan, case.facts) for plan in case.plans]
         facts = case.after(renames)
