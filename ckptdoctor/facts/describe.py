@@ -78,7 +78,8 @@ class Facts:
         target: Known[Target] = self.target if self.target is not None else _NEEDS_TARGET
         return {
             "files": self.files, "draft": self.draft, "target": target, "vocab": self.vocab, "tokens": self.tokens,
-            "coverage": self.coverage, "heads": self.heads, "token_map": self.token_map,
+            "coverage": None if self.coverage is NEEDS_COUNTS else self.coverage,
+            "heads": None if self.heads is _NEEDS_VALUES else self.heads, "token_map": self.token_map,
         }  # fmt: skip
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
 from ckptdoctor.facts.config import Config
 from ckptdoctor.facts.maps import MapReading, Violation, read_map
 from ckptdoctor.facts.target import Target
 from ckptdoctor.unknown import Known, Unknown
+
+if TYPE_CHECKING:
+    from ckptdoctor.facts.maps import IntArray
 
 __all__ = ["Length", "MapTensor", "VocabMap", "describe_vocab"]
 
@@ -127,7 +130,7 @@ def describe_vocab(
     known_sizes = [s for s in sizes if s is not None]
     size: Known[int] = max(known_sizes) if known_sizes else Unknown("vocab_size in config.json")
     draft_size = _draft_size(head, d2t, claimed_value, size)
-    whole = _whole(claimed_size, size)
+    whole = _whole(claimed_size, size, d2t_values)
     reading: MapReading | None = None
     why: Unknown | None = None
     if d2t is not None:
@@ -201,10 +204,15 @@ def _usable(mask: Any) -> Any:
     return marked if not len(values) or bool(np.all(values == values[0])) else None
 
 
-def _whole(claimed: int | None, size: Known[int]) -> Known[int]:
-    """The draft's own vocab_size where the largest size known only pads it, else the largest size."""
-    padded = claimed is not None and not isinstance(size, Unknown) and size - claimed <= PADDED_BY
-    return claimed if padded and claimed is not None else size
+def _whole(claimed: int | None, size: Known[int], d2t: Known[IntArray] | None) -> Known[int]:
+    """The draft's own vocab_size where the largest size known only pads it, else the largest size.
+
+    A map with anything but zeros chooses among more ids than there are rows, so the draft's size is then no whole.
+    """
+    if claimed is None or isinstance(size, Unknown) or size - claimed > PADDED_BY:
+        return size
+    chooses = d2t is not None and not isinstance(d2t, Unknown) and len(d2t) >= claimed and bool(d2t.any())
+    return size if chooses else claimed
 
 
 def _head_padding(head: TensorInfo | None, d2t: TensorInfo | None) -> int:

@@ -90,8 +90,8 @@ def fix(
     SHA-256 of large files too. The other arguments are those of `scan`.
 
     Raises `UsageError` for a bad `out` or an unknown word, `CannotExamineError` when there is nothing to examine, and
-    another `CkptdoctorError` when the copy could not be written, the source changed, or the copy did not verify: there is
-    no `out` then.
+    another `CkptdoctorError` when the copy could not be written, the source changed, or the copy did not verify: there
+    is no `out` then.
     """
     book = rulebook(tuple(rules))
     wanted = _wanted(book, select)

@@ -99,7 +99,8 @@ def undo(copy: str | Path, out: str | Path, *, progress: Progress = lambda _what
         for digest in compared.files:
             if wanted[digest.name] is not None and digest.sha256 != wanted[digest.name]:
                 raise VerificationError(
-                    f"{show(digest.name)} does not come back as it was: the copy was changed after its repair; nothing is written"
+                    f"{show(digest.name)} does not come back as it was: the copy was changed after its repair;"
+                    " nothing is written"
                 )
         guard.check()
         staging.publish(root)

@@ -138,7 +138,8 @@ def undo_lines(restored: Restored) -> Iterator[Line]:
     )
     if restored.unproven:
         yield line(
-            f"{listing(restored.unproven, 6)} came back with the right size; the receipt has no SHA-256 of so large files",
+            f"{listing(restored.unproven, 6)} came back with the right size;"
+            " the receipt has no SHA-256 of files so large",
             indent=_GROUP,
             hang=2,
         )

@@ -29,7 +29,8 @@ def treatments_page(rules: Iterable[Rule]) -> str:
         "# Treatments",
         "What `ckptdoctor fix` can do, in the order in which it does it; after each stage the draft is judged again as "
         "it would then be. A treatment is safe when it follows from the files and the named engine's contract alone "
-        "that the engine then computes what was trained. Everything else needs `--unsafe` and prints what it takes for granted. "
+        "that the engine then computes what was trained. Everything else needs `--unsafe` and prints what it takes for "
+        "granted. "
         "`--select` takes the names below, and ids, names and families of rules. From `rules/repair/`.",
     ]
     for stage, title in _STAGES.items():
