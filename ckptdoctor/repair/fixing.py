@@ -49,7 +49,8 @@ class Outcome:
 
     `out` is the copy; None when nothing was written. `size` are the bytes of the copy, `fresh` those of them that are
     not bytes of the source. `written` says how the bytes went; None when nothing was written. `changes` are those of
-    each step of the plan, for a person to read; the source may be gone when the outcome is told.
+    each step of the plan, for a person to read; the source may be gone when the outcome is told. `reversible`: the copy
+    and its receipt hold all that `--undo` needs.
     """
 
     path: str
@@ -60,6 +61,7 @@ class Outcome:
     written: Written | None
     dry_run: bool
     changes: tuple[tuple[Change, ...], ...] = ()
+    reversible: bool = False
 
     @property
     def remaining(self) -> tuple[Finding, ...]:
@@ -121,8 +123,8 @@ def fix(
     if dry_run:
         return Outcome(str(path), None, plan, tree, assembly, None, True, told)
     job = _Job(opened, tree, plan, assembly, known_target, book, options, _NO_LIMIT if digests else DIGEST_LIMIT)
-    written = job.run(place, progress)
-    return Outcome(str(path), place, plan, tree, assembly, written, False, told)
+    written, reversible = job.run(place, progress)
+    return Outcome(str(path), place, plan, tree, assembly, written, False, told, reversible)
 
 
 def _open(path: str) -> tuple[Checkpoint, Tree]:
@@ -177,8 +179,8 @@ class _Job:
     options: Options
     digest_limit: int
 
-    def run(self, out: Path, progress: Progress) -> Written:
-        """Write, compare, judge again, sign and publish."""
+    def run(self, out: Path, progress: Progress) -> tuple[Written, bool]:
+        """Write, compare, judge again, sign and publish. Says how, and whether it can be undone."""
         files = self.assembly.files
         guard = SourceGuard(self._remembered())
         sources = [entry.path for entry in self.tree.entries]
@@ -200,12 +202,14 @@ class _Job:
                 files, staging.root, step("comparing"), self.digest_limit, written.shared, guard, sources
             )
             self._judge_again(staging.root)
-            receipt = receipt_bytes(self.source, self.plan, self.tree, self.assembly, compared, staging.root)
+            receipt, reversible = receipt_bytes(
+                self.source, self.plan, self.tree, self.assembly, compared, staging.root
+            )
             receipts = [OutputFile(RECEIPT_NAME, (Literal(receipt),))]
             write_files(receipts, staging.root, lambda _: None, place=out)
             guard.check()
             staging.publish(self.tree.root)
-        return written
+        return written, reversible
 
     def _remembered(self) -> Mapping[Path, os.stat_result]:
         seen = {entry.path: entry.status for entry in self.tree.entries}

@@ -46,8 +46,11 @@ class _Side:
 
 def receipt_bytes(
     source: Checkpoint, plan: RepairPlan, tree: Tree, assembly: Assembly, compared: Compared, staged: Path
-) -> bytes:
-    """The receipt as the text of its file. `staged` is the folder in which the copy lies, complete but for it."""
+) -> tuple[bytes, bool]:
+    """The receipt as the text of its file, and whether the repair can be undone with it.
+
+    `staged` is the folder in which the copy lies, complete but for the receipt.
+    """
     from ckptdoctor import __version__
 
     digests = {digest.path: digest.sha256 for digest in compared.sources}
@@ -79,7 +82,7 @@ def receipt_bytes(
         "tensors": list(_tensors(source, plan.state, tree, assembly, staged)),
         "undo": back,
     }  # fmt: skip
-    return dumps(data).encode()
+    return dumps(data).encode(), bool(back["reversible"])
 
 
 def edit_data(edit: Edit) -> dict[str, Any]:

@@ -118,7 +118,8 @@ def _next(outcome: Outcome, out: str | None, target: str | None) -> Iterator[Lin
     commands: list[str] = []
     if outcome.out is not None and out is not None:
         commands.append(f"ckptdoctor scan {shlex.quote(out)}{given}")
-        commands.append(f"ckptdoctor fix --undo {shlex.quote(out)} --out OLD")
+        if outcome.reversible:
+            commands.append(f"ckptdoctor fix --undo {shlex.quote(out)} --out OLD")
     elif outcome.dry_run and outcome.plan.steps:
         commands.append(f"ckptdoctor fix {path} --out {shlex.quote(out) if out is not None else 'NEW'}{given}")
     if commands:

@@ -35,6 +35,7 @@ from ckptdoctor.repair.publishing import Staging, check_out
 from ckptdoctor.repair.receipts import RECEIPT_NAME
 from ckptdoctor.repair.undo import undo
 from ckptdoctor.repair.writing import CannotWriteError, guard_of, write_files
+from ckptdoctor.report import surface_for
 
 KILLS = int(os.environ.get("CKPTDOCTOR_KILLS", "4"))
 COMMAND = [sys.executable, "-c", "import sys; from ckptdoctor.cli.main import run; sys.exit(run())", "fix"]
@@ -425,3 +426,20 @@ def test_a_comparison_on_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "preadv", broken)
     with pytest.raises(VerificationError, match="cannot be read again"):
         compare(files, tmp_path / "root", lambda _: None, 1 << 20)
+
+
+def test_no_way_back_is_promised_where_there_is_none(
+    source: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ckptdoctor.repair import way_back
+    from ckptdoctor.report.fix_report import fix_lines
+    from ckptdoctor.report.render import render_lines
+
+    def told(out: Path) -> str:
+        return render_lines(fix_lines(fix(source, out), str(out), None), surface_for(None, "never"))
+
+    assert "--undo" in told(place / "new")
+    monkeypatch.setattr(way_back, "KEEP_LIMIT", 1)
+    assert "--undo" not in told(place / "other")
+    with pytest.raises(CannotExamineError, match="bytes of it are gone"):
+        undo(place / "other", place / "old")
