@@ -40,6 +40,8 @@ def example(rule: Rule, old: str) -> str:
     if recipe.needs_torch and importlib.util.find_spec("torch") is None:
         return old
     intro = f"`{name}`: {prose(recipe.wrong or f'{recipe.imitates}.')} A scan prints:"
+    if recipe.deep:
+        intro = intro.replace("A scan prints:", "`scan --deep` prints:")
     return f"{intro}\n\n```text\n{_printed(rule, recipe)}\n```"
 
 
@@ -60,6 +62,7 @@ def _printed(rule: Rule, recipe: Any) -> str:
             engines=recipe.engines,
             launch=recipe.launch,
             token_counts=counts_file(folder) if recipe.token_counts is not None else None,
+            deep=recipe.deep,
         )
         finding = next((f for f in examination.findings if f.rule == rule.id), None)
         if finding is None:
