@@ -5,20 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
 from ckptdoctor.facts.aux_layers import read_aux_layers
 from ckptdoctor.facts.config import Config
 from ckptdoctor.facts.coverage import NEEDS_COUNTS, Coverage, coverage_of
-from ckptdoctor.facts.draft import Architecture, Draft, Fc, Flags, Matrix, Names, Writing
+from ckptdoctor.facts.draft import Draft, Flags
+from ckptdoctor.facts.draft_parts import (
+    architecture_of,
+    fc_of,
+    first_attention_input,
+    matrix_of,
+    model_type_of,
+    names_of,
+    writing_of,
+)
 from ckptdoctor.facts.files import Files, describe_files
 from ckptdoctor.facts.heads import HeadComparison, compare_heads
 from ckptdoctor.facts.knowledge import Algorithm, Knowledge, knowledge
 from ckptdoctor.facts.launch import Launch
 from ckptdoctor.facts.layout import Layout, lay_out
-from ckptdoctor.facts.names import Named, canonical_names, prefixes_of
-from ckptdoctor.facts.private_names import private_names_of
+from ckptdoctor.facts.names import Named, canonical_names
 from ckptdoctor.facts.rope import read_positions
 from ckptdoctor.facts.signs import Evidence, Verdict, weigh
 from ckptdoctor.facts.sizes import claims_of, measure_sizes
@@ -225,10 +232,10 @@ def _draft(
         block=algorithm.block,
         tabled=algorithm.tabled,
         attention=attention if trusted else _NEEDS_HEADERS,
-        architecture=_architecture(config, known),
-        writer=_writer(written, known),
+        architecture=architecture_of(config, known),
+        writer=writing_of(written, known),
         has_config=config.present,
-        model_type=_model_type(config),
+        model_type=model_type_of(config),
         hidden_size=hidden if hidden is not None else Unknown("hidden_size in config.json"),
         heads=_value(config, "num_attention_heads"),
         kv_heads=_value(config, "num_key_value_heads"),
@@ -239,11 +246,11 @@ def _draft(
         depth_claimed_line=depth.line if depth else None,
         depth_claimed_key=depth.key if depth else None,
         depth_stored=len(layout.layers) if layout else untabled,
-        first_attention_input=_first_attention_input(canonical) if trusted else _NEEDS_HEADERS,
-        fc=_fc(canonical, values, aux.claimed, algorithm, target) if trusted else _NEEDS_HEADERS,
-        head=_matrix(head) if trusted else _NEEDS_HEADERS,
-        embedding=_matrix(canonical.get("embed_tokens.weight")) if trusted else _NEEDS_HEADERS,
-        names=_names(layout, named, canonical, known) if layout else untabled,
+        first_attention_input=first_attention_input(canonical) if trusted else _NEEDS_HEADERS,
+        fc=fc_of(canonical, values, aux.claimed, algorithm, target) if trusted else _NEEDS_HEADERS,
+        head=matrix_of(head) if trusted else _NEEDS_HEADERS,
+        embedding=matrix_of(canonical.get("embed_tokens.weight")) if trusted else _NEEDS_HEADERS,
+        names=names_of(layout, named, canonical, known) if layout else untabled,
         sizes=sizes if layout else untabled,
         shapes=shapes if layout else untabled,
         flags=Flags(**{k: flags[k] for k in Flags.__dataclass_fields__}),
@@ -256,95 +263,3 @@ def _draft(
 def _value(config: Config, name: str) -> int | None:
     field = config.size(name)
     return field.value if field else None
-
-
-def _model_type(config: Config) -> str | None:
-    places = ("model_type", "transformer_layer_config.model_type", "speculators_model_type")
-    return next((f.value for f in config.all_of(places) if isinstance(f.value, str)), None)
-
-
-def _architecture(config: Config, known: Knowledge) -> Architecture:
-    field = config.at("architectures")
-    value: Any = field.value if field else None
-    name = value[0] if isinstance(value, list) and value else value
-    if not isinstance(name, str):
-        return Architecture(None, field.line if field else None, None, None)
-    entry = known.architectures.get(name, {})
-    return Architecture(name, field.line if field else None, entry.get("algorithm"), entry.get("attention"))
-
-
-def _writer(written: Verdict, known: Knowledge) -> Writing:
-    if written.winner is None:
-        return Writing("unknown", "an unknown writer", *["unknown"] * 4)
-    writer = known.writers[written.winner]
-    habits = (writer.conventions[key] for key in ("records_ids", "map", "mask", "map_order"))
-    return Writing(writer.id, writer.name, *habits)
-
-
-def _matrix(info: TensorInfo | None) -> Matrix | None:
-    if info is None or len(info.shape) != 2:
-        return None
-    return Matrix(info.name, info.file, info.shape[0], info.shape[1], info.dtype)
-
-
-def _first_attention_input(canonical: Mapping[str, TensorInfo]) -> Known[int]:
-    for projection in ("q_proj", "q_a_proj"):
-        info = canonical.get(f"layers.0.self_attn.{projection}.weight")
-        if info is not None and len(info.shape) == 2:
-            return info.shape[1]
-    return Unknown("a query projection in layer 0")
-
-
-def _fc(
-    canonical: Mapping[str, TensorInfo],
-    values: Mapping[str, int],
-    claimed: Known[int],
-    algorithm: Algorithm,
-    target: Target | None,
-) -> Known[Fc | None]:
-    info = canonical.get("fc.weight")
-    if info is None or len(info.shape) != 2 or not algorithm.tabled:
-        return None
-    out, width_in = info.shape
-    width = values.get("T") or values.get("H")
-    expected: Known[int]
-    if algorithm.id == "eagle1":
-        expected = 2 * values["H"] if "H" in values else Unknown("hidden_size in config.json")
-    elif isinstance(claimed, Unknown):
-        expected = claimed
-    else:
-        expected = claimed * width if width else Unknown("hidden_size in config.json")
-    states = width_in // width if width and width_in % width == 0 else None
-    mismatch: Known[str]
-    if isinstance(expected, Unknown):
-        mismatch = expected
-    elif expected == width_in:
-        mismatch = "none"
-    else:
-        real = target.hidden_size if target is not None else None
-        real_width = None if real is None or isinstance(real, Unknown) else real
-        if real_width and not isinstance(claimed, Unknown) and claimed * real_width == width_in:
-            mismatch, states = "target_hidden_size", claimed
-        elif states:
-            mismatch = "aux_count"
-        else:
-            mismatch = "width"
-    return Fc(
-        name=info.name, file=info.file, in_features=width_in, out_features=out, has_bias="fc.bias" in canonical,
-        expected_in=expected, states=states, mismatch=mismatch, square=width_in == values.get("H"),
-    )  # fmt: skip
-
-
-def _names(layout: Layout, named: Mapping[str, Named], canonical: Mapping[str, TensorInfo], known: Knowledge) -> Names:
-    return Names(
-        prefixes=prefixes_of(named.values(), known.naming),
-        missing=layout.missing,
-        incomplete=layout.incomplete,
-        strangers=layout.strangers,
-        collisions=layout.collisions,
-        layer_names=layout.layer_names,
-        layer_stems=layout.stems,
-        private=private_names_of(named.values()),
-        has_input_norm="input_norm.weight" in canonical,
-        fc_norm_count=sum(re.match(r"fc_norm\.\d+\.weight$", n) is not None for n in canonical),
-    )

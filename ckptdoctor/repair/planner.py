@@ -1,4 +1,4 @@
-"""The plan of a repair: which proposals are made, in which order, and what stays as it is and why. Pure.
+"""The plan of a repair: its steps in their order, the draft after them, and what stays as it is. Pure.
 
 Treatments come in stages (containers, prefixes, names, tensors, config, engine). After each the draft is judged again
 as it would then be, so that a treatment always sees what the ones before it left.
@@ -7,14 +7,13 @@ as it would then be, so that a treatment always sees what the ones before it lef
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ckptdoctor.checkpoint import Checkpoint
 from ckptdoctor.examining import Survey, survey
 from ckptdoctor.facts import Target
-from ckptdoctor.facts.launch import Launch
 from ckptdoctor.findings import Finding, Severity
-from ckptdoctor.planning import Chosen
+from ckptdoctor.repair.deciding import Course, Options, Unfixed, allowed, disputed, joined, unfixed
 from ckptdoctor.repair.edits import (
     AddTensor,
     CastTensor,
@@ -24,13 +23,13 @@ from ckptdoctor.repair.edits import (
     RenameTensor,
     ReplaceTensor,
     SetConfig,
-    conflict,
 )
 from ckptdoctor.repair.proposal import Case, Proposal, Refusal
 from ckptdoctor.repair.propose import proposed
 from ckptdoctor.repair.receipts import Earlier, earlier_of
 from ckptdoctor.repair.registry import treatments
 from ckptdoctor.repair.state import State
+from ckptdoctor.repair.words import said
 from ckptdoctor.rulebook import Rule, RuleBook
 from ckptdoctor.text import listing
 
@@ -43,33 +42,6 @@ _OF_TENSORS = (RenameTensor, DropTensor, ReplaceTensor, CastTensor, AddTensor, C
 _REVEALING = 4
 """Steps that are left out one after the other because of what they bring to light."""
 Answer = tuple[Finding, "Proposal | Refusal | None"]
-_ORDER = {"refused": 0, "broken": 1, "degraded": 2, "served": 3}
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the person asked for.
-
-    `unsafe` allows repairs that rest on an assumption. `select` are rule ids, names, families or treatments: only
-    these are made, and notes too; empty for all that answer an error or a warning. `deep` lets facts read weights.
-    """
-
-    unsafe: bool = False
-    select: tuple[str, ...] = ()
-    engines: tuple[Chosen, ...] = ()
-    launch: Launch | None = None
-    trained_with: str | None = None
-    deep: bool = False
-
-
-@dataclass(frozen=True)
-class Unfixed:
-    """A finding that stays, and why nothing is done about it, in a sentence; for one without a treatment (`treated`
-    False) what its rule advises."""
-
-    finding: Finding
-    why: str
-    treated: bool = True
 
 
 @dataclass(frozen=True)
@@ -88,14 +60,6 @@ class RepairPlan:
     ineffective: tuple[Proposal, ...] = ()
     writer: str | None = None
     bases: tuple[State, ...] = field(default=(), repr=False)
-
-
-@dataclass
-class _Course:
-    """What has been decided so far, by (treatment, subject)."""
-
-    made: list[Proposal] = field(default_factory=list)
-    withheld: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
 def plan_repair(
@@ -117,10 +81,7 @@ def plan_repair(
         better = None
         for step in plan.steps if plan.appeared else ():
             errors = listing([f"{f.rule} {f.name}" for f in plan.appeared], 6)
-            reason = (
-                f"made, it would bring to light what this draft hides now ({errors}), which is to be corrected with it"
-            )
-            without = {**withheld, (step.treatment, step.subject): reason}
+            without = {**withheld, (step.treatment, step.subject): said("reveals", errors=errors)}
             trial = _plan(checkpoint, target, rules, options, wanted, without)
             if len(trial.appeared) < len(plan.appeared):
                 better, withheld = trial, without
@@ -148,7 +109,7 @@ def _plan(
     before = look(checkpoint, writer)
     state, now, earlier = State.of(checkpoint), before, earlier_of(checkpoint)
     bases: list[State] = []
-    course = _Course(withheld=dict(withheld))
+    course = Course(withheld=dict(withheld))
     answers: list[Answer] = []
     for _ in range(_ROUNDS):
         case = _case(now, options, writer)
@@ -171,11 +132,11 @@ def _plan(
         if _renumbers(now, batch):
             writer = None
         now = look(state.checkpoint, writer)
-    unfixed = tuple(_unfixed(finding, answer, options, wanted, course) for finding, answer in answers)
+    stay = tuple(unfixed(finding, answer, options, wanted, course) for finding, answer in answers)
     still = {(a.treatment, a.subject) for _, a in answers if isinstance(a, Proposal)}
     ineffective = tuple(p for p in course.made if (p.treatment, p.subject) in still)
     return RepairPlan(
-        before, now, state, tuple(course.made), unfixed, _appeared(before, now), ineffective, writer, tuple(bases)
+        before, now, state, tuple(course.made), stay, _appeared(before, now), ineffective, writer, tuple(bases)
     )
 
 
@@ -185,7 +146,7 @@ def _converted_first(
     findings: Sequence[Finding],
     earlier: Earlier,
     wanted: Callable[[Proposal], bool],
-    course: _Course,
+    course: Course,
 ) -> list[Proposal]:
     """What can be made of PyTorch files: when tensors are to change, their conversion alone, which has to come first.
 
@@ -198,11 +159,10 @@ def _converted_first(
     answer = next((proposed(case, finding, earlier) for finding in asked), None)
     if isinstance(answer, Proposal) and wanted(answer):
         return [answer]
-    why = f"the weights are PyTorch files, which are not written again: select '{_CONVERT}' too"
-    if not isinstance(answer, Proposal):
-        why = (
-            f"the weights are PyTorch files and cannot be converted: {answer.why if answer else 'no rule asks for it'}"
-        )
+    if isinstance(answer, Proposal):
+        why = said("pickles_kept", treatment=_CONVERT)
+    else:
+        why = said("pickles_refused", why=answer.why) if answer is not None else said("pickles_unasked")
     course.withheld |= {(p.treatment, p.subject): why for p in changing}
     return [p for p in batch if p not in changing]
 
@@ -223,7 +183,7 @@ def _next(
     answers: Sequence[Answer],
     options: Options,
     wanted: Callable[[Proposal], bool],
-    course: _Course,
+    course: Course,
 ) -> list[Proposal]:
     """The proposals of one stage that can be made now, those in conflict taken out for good."""
     made = {(p.treatment, p.subject) for p in course.made}
@@ -232,10 +192,10 @@ def _next(
         if not isinstance(answer, Proposal) or not answer.edits:
             continue
         key = (answer.treatment, answer.subject)
-        if key not in made and key not in course.withheld and _allowed(case, finding, answer, options, wanted):
+        if key not in made and key not in course.withheld and allowed(case, finding, answer, options, wanted):
             open_ones.append(answer)
-    batch = _joined(open_ones)
-    return [p for p in batch if not _disputed(p, batch, course)]
+    batch = joined(open_ones)
+    return [p for p in batch if not disputed(p, batch, course)]
 
 
 def _by_stage(findings: Sequence[Finding]) -> list[list[Finding]]:
@@ -245,52 +205,6 @@ def _by_stage(findings: Sequence[Finding]) -> list[list[Finding]]:
         stage = _LAST if finding.fix is None else treatments()[finding.fix.treatment].stage
         stages.setdefault(stage, []).append(finding)
     return [stages[stage] for stage in sorted(stages)]
-
-
-def _joined(proposals: Sequence[Proposal]) -> list[Proposal]:
-    """The proposals, those that make the same edits as one that answers all their findings."""
-    joined: dict[tuple[str, str, tuple[object, ...]], Proposal] = {}
-    for proposal in proposals:
-        key = (proposal.treatment, proposal.subject, proposal.edits)
-        if key in joined:
-            rules = tuple(dict.fromkeys((*joined[key].rules, *proposal.rules)))
-            joined[key] = replace(joined[key], rules=rules)
-        else:
-            joined[key] = proposal
-    return list(joined.values())
-
-
-def _disputed(proposal: Proposal, batch: Sequence[Proposal], course: _Course) -> bool:
-    """Whether another proposal of the batch wants something else of the same thing; both are then withheld."""
-    for other in batch:
-        if other is proposal:
-            continue
-        found = next((a for x in proposal.edits for y in other.edits if (a := conflict(x, y)) is not None), None)
-        if found is not None:
-            course.withheld[(proposal.treatment, proposal.subject)] = (
-                f"two repairs want something else of {found[1]} ({listing((*proposal.rules, *other.rules), 6)}), so"
-                " neither is made; choose one with --select"
-            )
-            return True
-    return False
-
-
-def _allowed(
-    case: Case, finding: Finding, proposal: Proposal, options: Options, wanted: Callable[[Proposal], bool]
-) -> bool:
-    if not wanted(proposal) or (proposal.safety == "unsafe" and not options.unsafe):
-        return False
-    return finding.severity is not Severity.NOTE or bool(options.select) or _helps(case, proposal)
-
-
-def _helps(case: Case, proposal: Proposal) -> bool:
-    """Whether a named engine serves the draft better with the proposal, and none worse."""
-    if not case.engines:
-        return False
-    pairs = list(zip(case.plans, case.plans_after(proposal.edits), strict=True))
-    gains = [_ORDER[after.outcome] - _ORDER[now.outcome] for now, after in pairs]
-    fewer = any(len(after.errors) < len(now.errors) for now, after in pairs)
-    return min(gains) >= 0 and (max(gains) > 0 or fewer)
 
 
 def _appeared(before: Survey, after: Survey) -> tuple[Finding, ...]:
@@ -310,37 +224,3 @@ def _appeared(before: Survey, after: Survey) -> tuple[Finding, ...]:
 
 def _by_engine(finding: Finding) -> list[tuple[str, str]]:
     return [(finding.rule, engine) for engine in finding.engines or ("",)]
-
-
-def _unfixed(
-    finding: Finding,
-    answer: Proposal | Refusal | None,
-    options: Options,
-    wanted: Callable[[Proposal], bool],
-    course: _Course,
-) -> Unfixed:
-    why = _why(finding, answer, options, wanted, course)
-    return Unfixed(finding, why, answer is not None and (isinstance(answer, Refusal) or bool(answer.edits)))
-
-
-def _why(
-    finding: Finding,
-    answer: Proposal | Refusal | None,
-    options: Options,
-    wanted: Callable[[Proposal], bool],
-    course: _Course,
-) -> str:
-    if isinstance(answer, Refusal):
-        return answer.why
-    if answer is None or not answer.edits:
-        return finding.advice
-    withheld = course.withheld.get((answer.treatment, answer.subject))
-    if withheld is not None:
-        return withheld
-    if (answer.treatment, answer.subject) in {(p.treatment, p.subject) for p in course.made}:
-        return f"'{answer.treatment}' was made and did not take it away"
-    if not wanted(answer):
-        return f"'{answer.treatment}' is not among what --select names"
-    if answer.safety == "unsafe" and not options.unsafe:
-        return f"it would rest on an assumption, and needs --unsafe: {answer.assumption}"
-    return f"a note is left alone unless --select names it (--select {finding.rule})"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ckptdoctor.checkpoint import Checkpoint
+from ckptdoctor.repair.words import said
 from ckptdoctor.text import show
 
 __all__ = ["RECEIPT_NAME", "Earlier", "earlier_of"]
@@ -26,15 +27,9 @@ class Earlier:
     def same(self, treatment: str, subject: str) -> str | None:
         """A sentence when this very treatment was made before, None otherwise."""
         if self.damaged is not None:
-            return (
-                f"{RECEIPT_NAME} cannot be read ({self.damaged}), so it is not known what was treated before; restore"
-                " it, or remove it if the copy was never treated"
-            )
+            return said("receipt_damaged", receipt=RECEIPT_NAME, why=self.damaged)
         if (treatment, subject) in self.done:
-            return (
-                f"{RECEIPT_NAME} says that '{show(treatment)}' was already made on {show(subject)} in this copy. Made"
-                " twice it would destroy what the first one repaired; look for the cause elsewhere"
-            )
+            return said("made_before", receipt=RECEIPT_NAME, treatment=show(treatment), subject=show(subject))
         return None
 
 

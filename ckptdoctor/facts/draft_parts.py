@@ -1,0 +1,129 @@
+"""The parts of `Draft` that take more than a lookup: class, writer, fc, the first attention, and the names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ckptdoctor.checkpoint import TensorInfo
+from ckptdoctor.facts.config import Config
+from ckptdoctor.facts.draft import Architecture, Fc, Matrix, Names, Writing
+from ckptdoctor.facts.knowledge import Algorithm, Knowledge
+from ckptdoctor.facts.layout import Layout
+from ckptdoctor.facts.names import Named, prefixes_of
+from ckptdoctor.facts.private_names import private_names_of
+from ckptdoctor.facts.signs import Verdict
+from ckptdoctor.facts.target import Target
+from ckptdoctor.unknown import Known, Unknown
+
+__all__ = [
+    "architecture_of",
+    "fc_of",
+    "first_attention_input",
+    "matrix_of",
+    "model_type_of",
+    "names_of",
+    "writing_of",
+]
+
+
+def model_type_of(config: Config) -> str | None:
+    """The model_type of the config; None where it is none."""
+    places = ("model_type", "transformer_layer_config.model_type", "speculators_model_type")
+    return next((f.value for f in config.all_of(places) if isinstance(f.value, str)), None)
+
+
+def architecture_of(config: Config, known: Knowledge) -> Architecture:
+    """The first name of `architectures`, and what is known of it."""
+    field = config.at("architectures")
+    value: Any = field.value if field else None
+    name = value[0] if isinstance(value, list) and value else value
+    if not isinstance(name, str):
+        return Architecture(None, field.line if field else None, None, None)
+    entry = known.architectures.get(name, {})
+    return Architecture(name, field.line if field else None, entry.get("algorithm"), entry.get("attention"))
+
+
+def writing_of(written: Verdict, known: Knowledge) -> Writing:
+    """What is known of the writer that the signs name."""
+    if written.winner is None:
+        return Writing("unknown", "an unknown writer", *["unknown"] * 4)
+    writer = known.writers[written.winner]
+    habits = (writer.conventions[key] for key in ("records_ids", "map", "mask", "map_order"))
+    return Writing(writer.id, writer.name, *habits)
+
+
+def matrix_of(info: TensorInfo | None) -> Matrix | None:
+    """A stored matrix; None for what has not two dimensions."""
+    if info is None or len(info.shape) != 2:
+        return None
+    return Matrix(info.name, info.file, info.shape[0], info.shape[1], info.dtype)
+
+
+def first_attention_input(canonical: Mapping[str, TensorInfo]) -> Known[int]:
+    """Columns of the query projection of layer 0."""
+    for projection in ("q_proj", "q_a_proj"):
+        info = canonical.get(f"layers.0.self_attn.{projection}.weight")
+        if info is not None and len(info.shape) == 2:
+            return info.shape[1]
+    return Unknown("a query projection in layer 0")
+
+
+def fc_of(
+    canonical: Mapping[str, TensorInfo],
+    values: Mapping[str, int],
+    claimed: Known[int],
+    algorithm: Algorithm,
+    target: Target | None,
+) -> Known[Fc | None]:
+    """fc as stored, against what the config makes it; None where none is stored."""
+    info = canonical.get("fc.weight")
+    if info is None or len(info.shape) != 2 or not algorithm.tabled:
+        return None
+    out, width_in = info.shape
+    width = values.get("T") or values.get("H")
+    expected: Known[int]
+    if algorithm.id == "eagle1":
+        expected = 2 * values["H"] if "H" in values else Unknown("hidden_size in config.json")
+    elif isinstance(claimed, Unknown):
+        expected = claimed
+    else:
+        expected = claimed * width if width else Unknown("hidden_size in config.json")
+    states = width_in // width if width and width_in % width == 0 else None
+    mismatch: Known[str]
+    if isinstance(expected, Unknown):
+        mismatch = expected
+    elif expected == width_in:
+        mismatch = "none"
+    else:
+        real = target.hidden_size if target is not None else None
+        real_width = None if real is None or isinstance(real, Unknown) else real
+        if real_width and not isinstance(claimed, Unknown) and claimed * real_width == width_in:
+            mismatch, states = "target_hidden_size", claimed
+        elif states:
+            mismatch = "aux_count"
+        else:
+            mismatch = "width"
+    return Fc(
+        name=info.name, file=info.file, in_features=width_in, out_features=out, has_bias="fc.bias" in canonical,
+        expected_in=expected, states=states, mismatch=mismatch, square=width_in == values.get("H"),
+    )  # fmt: skip
+
+
+def names_of(
+    layout: Layout, named: Mapping[str, Named], canonical: Mapping[str, TensorInfo], known: Knowledge
+) -> Names:
+    """The stored names against the parameter table."""
+    return Names(
+        prefixes=prefixes_of(named.values(), known.naming),
+        missing=layout.missing,
+        incomplete=layout.incomplete,
+        strangers=layout.strangers,
+        collisions=layout.collisions,
+        layer_names=layout.layer_names,
+        layer_stems=layout.stems,
+        private=private_names_of(named.values()),
+        has_input_norm="input_norm.weight" in canonical,
+        fc_norm_count=sum(re.match(r"fc_norm\.\d+\.weight$", n) is not None for n in canonical),
+    )
