@@ -137,6 +137,12 @@ class TestCheckOut:
             check_out(source, str(place / "new"))
 
 
+def _as_on_a_terminal() -> None:
+    """A shell's background and nohup start their children with some signals ignored."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class TestStaging:
     def test_published(self, source: Path, place: Path) -> None:
         out = place / "new"
@@ -279,7 +285,7 @@ with Staging(Path(sys.argv[1])) as staging:
 """
         with subprocess.Popen(
             [sys.executable, "-c", program, place / "new"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+            preexec_fn=_as_on_a_terminal,  # noqa: PLW1509  # no threads here
         ) as run:  # fmt: skip
             assert run.stdout is not None
             assert run.stdout.readline() == b"ready\n"
