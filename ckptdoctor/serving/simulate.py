@@ -77,7 +77,7 @@ def load_plan(
         wiring={"map": loaded.map_key},
         errors=tuple(_in_order(refusals, [*damage(facts), *loaded.refusals])),
         remarks=understood.remarks,
-        unproven=understood.unproven,
+        unproven=(*understood.unproven, *_beside(facts)),
     )
     release.used.clear()
     captured = (
@@ -253,8 +253,26 @@ def _parameters(
         keys = tuple(loaded.keys.get(item.name, ()))
         missing = tuple(p for p in item.parts if p not in loaded.parts.get(item.name, set())) if keys else ()
         shared = _is_shared(item, keys, entry, settings, symbols, release)
-        found.append(Parameter(item.name, item.shape, item.initial, keys, missing, shared, item.used))
+        shape = _padded(item, release)
+        found.append(Parameter(item.name, shape, item.initial, keys, missing, shared, item.used))
     return tuple(found)
+
+
+def _beside(facts: Facts) -> tuple[str, ...]:
+    """What lies beside the weights and is not in the contracts."""
+    quant = facts.files.quant_config
+    if quant is None or not quant.says_nothing:
+        return ()
+    return (f"what this release makes of {show(quant.file)}, which names no way of quantising",)
+
+
+def _padded(item: Built, release: Release) -> tuple[int, ...] | None:
+    """The shape as built: engines round the rows of embedding and head up, and fill the rest with zeros."""
+    padding = release.contract.raw.get("vocab_padding")
+    if padding is None or item.shape is None or item.role not in ("embedding", "head"):
+        return item.shape
+    rows = padding["rows"]
+    return (-(-item.shape[0] // rows) * rows, *item.shape[1:])
 
 
 def _is_shared(
