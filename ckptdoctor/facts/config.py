@@ -10,7 +10,7 @@ from typing import Any
 from ckptdoctor.checkpoint import JsonDocument
 from ckptdoctor.facts.knowledge import Knowledge
 
-__all__ = ["Config", "Field", "Malformed"]
+__all__ = ["Config", "Field", "Malformed", "with_value"]
 
 SIZE_LIMIT = 2**40
 """No size of a model is larger; keeps arithmetic with hostile configs small."""
@@ -38,6 +38,12 @@ class Malformed:
     def text(self) -> str:
         """The value as it stands in the file, quotes and all."""
         return json.dumps(self.value, ensure_ascii=True, default=str)
+
+
+def with_value(value: Any, path: Sequence[str], new: Any) -> dict[str, Any]:
+    """A copy of the object `value` with `new` at `path`; what is no object on the way becomes one."""
+    inner = value if isinstance(value, dict) else {}
+    return {**inner, path[0]: with_value(inner.get(path[0]), path[1:], new) if len(path) > 1 else new}
 
 
 class Config:

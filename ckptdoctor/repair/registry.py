@@ -8,15 +8,12 @@ from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any
 
-import yaml
-
 from ckptdoctor.repair.proposal import Propose, Treatment
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.rulebook.checking import Arguments
+from ckptdoctor.rulebook.yamlfiles import read_shipped
 
 __all__ = ["code_of", "treatment_arguments", "treatment_names", "treatments"]
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @lru_cache(maxsize=1)
@@ -24,7 +21,7 @@ def treatments() -> Mapping[str, Treatment]:
     """Every treatment of rules/repair by its name."""
     rows: list[dict[str, Any]] = []
     for path in sorted((rules_dir() / "repair").glob("*.yaml")):
-        rows += yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506  # a safe loader, in C
+        rows += read_shipped(path)
     return {
         row["name"]: Treatment(
             row["name"], row["stage"], row["about"], row.get("refusals", {}), row.get("assumptions", {})

@@ -12,6 +12,7 @@ from typing import Any
 
 from ckptdoctor.checkpoint import Checkpoint, JsonDocument, TensorInfo
 from ckptdoctor.checkpoint.container import DTYPE_BITS
+from ckptdoctor.facts.config import with_value
 from ckptdoctor.repair.edits import (
     AddTensor,
     CastTensor,
@@ -131,7 +132,7 @@ class State:
                 state = self._without_faults(lambda f: f.kind == "tensor_in_two_files" and f.file == file)
                 return replace(state, second_copies=self.second_copies | {(file, name)})
             case SetConfig(key, value, file):
-                return self._with_json(file, _put(self.value(file), key.split("."), value))
+                return self._with_json(file, with_value(self.value(file), key.split("."), value))
             case RemoveConfig(key, file):
                 return self._with_json(file, _cut(self.value(file), key.split(".")))
             case RewriteJson(file):
@@ -202,11 +203,6 @@ def _array(edit: ReplaceTensor | CastTensor | AddTensor, info: TensorInfo) -> An
     if edit.data is None:
         return np.zeros(info.shape, dtype=code)
     return np.frombuffer(edit.data, dtype=code).reshape(info.shape)
-
-
-def _put(value: Any, path: Sequence[str], new: Any) -> dict[str, Any]:
-    inner = value if isinstance(value, dict) else {}
-    return {**inner, path[0]: _put(inner.get(path[0]), path[1:], new) if len(path) > 1 else new}
 
 
 def _cut(value: Any, path: Sequence[str]) -> dict[str, Any]:

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
-
-import yaml
 
 from ckptdoctor.resources import rules_dir
+from ckptdoctor.rulebook.yamlfiles import read_shipped
 
 __all__ = ["said"]
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @lru_cache(maxsize=1)
 def _words() -> Mapping[str, str]:
-    text = (rules_dir() / "repair" / "words" / "plan.yaml").read_text(encoding="utf-8")
-    words: Mapping[str, str] = yaml.load(text, Loader=_LOADER)  # noqa: S506  # a safe loader, in C
+    words: Mapping[str, str] = read_shipped(rules_dir() / "repair" / "words" / "plan.yaml")
     return words
 
 

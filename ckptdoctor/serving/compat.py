@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ckptdoctor.checkpoint import JsonDocument
 from ckptdoctor.facts import Facts
-from ckptdoctor.facts.config import Config
+from ckptdoctor.facts.config import Config, with_value
 from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.facts.launch import Launch
 from ckptdoctor.serving.contracts import Contract, Release, borders, contracts
@@ -130,7 +129,7 @@ def _with_ids(facts: Facts, ids: Sequence[int]) -> Facts | None:
     document = facts.config.document
     value = dict(document.object) if document is not None else {}
     for place in places:
-        value = _put(value, place.split("."), list(ids))
+        value = with_value(value, place.split("."), list(ids))
     return replace(facts, config=Config(JsonDocument("config.json", value, True), knowledge()))
 
 
@@ -139,9 +138,3 @@ def id_places(facts: Facts) -> tuple[str, ...] | None:
     if facts.draft.block:
         return None if facts.draft.aux.key is None else (facts.draft.aux.key,)
     return IDS_KEY, f"eagle_config.{IDS_KEY}"
-
-
-def _put(value: Any, path: Sequence[str], new: Any) -> dict[str, Any]:
-    """A copy of the object `value` with `new` at `path`."""
-    inner = value if isinstance(value, dict) else {}
-    return {**inner, path[0]: _put(inner.get(path[0]), path[1:], new) if len(path) > 1 else new}
