@@ -10,7 +10,9 @@ from pathlib import Path
 from ckptdoctor.checkpoint import Checkpoint, open_checkpoint
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts import FACT_NAMES, Facts, Target, describe, read_target
-from ckptdoctor.facts.launch import Launch, parse_launch
+from ckptdoctor.facts.asked import NOTHING_ASKED, Asked
+from ckptdoctor.facts.launch import Launch
+from ckptdoctor.facts.launch_files import read_launch
 from ckptdoctor.facts.token_counts import TokenCounts, read_token_counts
 from ckptdoctor.findings import Confidence, Examination, Finding, Report
 from ckptdoctor.planning import Chosen, better_releases, chosen_engines, plan_of, serving_block
@@ -18,6 +20,7 @@ from ckptdoctor.report.plan_json import plan_data
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.rulebook import Judgement, Rule, RuleBook, judge, judge_plans, load_rules
 from ckptdoctor.serving import LoadPlan
+from ckptdoctor.serving.plan import RESTS_ON
 from ckptdoctor.summary import draft_summary, next_commands, target_summary, title
 
 __all__ = ["RULE_NAMES", "Survey", "counts_for", "examine", "examine_paths", "rulebook", "scan", "survey"]
@@ -44,6 +47,7 @@ def scan(
     launch: str | None = None,
     token_counts: str | Path | None = None,
     deep: bool = False,
+    against: str | Path | None = None,
     rules: Sequence[Path] = (),
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
@@ -52,15 +56,15 @@ def scan(
 
     `target` is the target's folder or config; `engines` are releases to judge it for (`sglang==0.5.9`,
     `vllm`, `installed`); `launch` is the command that starts the server; `token_counts` is a file of token counts,
-    token ids or text; with `deep` values of weights are read too; `rules` are folders of further rules; `select`
-    and `ignore` take rule ids, names or families. Raises `CannotExamineError` when there is nothing to examine or the
+    token ids or text; with `deep` values of weights are read too; `against` is another copy of the draft to compare
+    them with, and implies `deep`; `rules` are folders of further rules; `select` and `ignore` take rule ids, names or
+    families. Raises `CannotExamineError` when there is nothing to examine or the
     counts cannot be read, and `UsageError` for an unknown rule or engine.
     """
     chosen = rulebook(tuple(rules)).select(select, ignore)
     known_target = read_target(str(target)) if target is not None else None
-    line = parse_launch(launch) if launch is not None else None
-    counts = counts_for(str(token_counts), known_target, [str(path)]) if token_counts is not None else None
-    return examine(str(path), known_target, chosen, engines, line, counts, deep)
+    asked = _asked([str(path)], known_target, launch, token_counts, deep, against)
+    return examine(str(path), known_target, chosen, engines, asked)
 
 
 @dataclass(frozen=True)
@@ -78,16 +82,16 @@ def survey(
     target: Target | None,
     rules: Sequence[Rule] | RuleBook,
     engines: Sequence[Chosen] = (),
-    launch: Launch | None = None,
+    asked: Asked = NOTHING_ASKED,
     trained_with: str | None = None,
-    counts: TokenCounts | None = None,
-    deep: bool = False,
 ) -> Survey:
     """Describe, simulate and judge `checkpoint` for the releases `engines`. Never raises for any content."""
-    facts = describe(checkpoint, target, counts=counts, deep=deep, launch=launch)
+    facts = describe(checkpoint, target, asked=asked)
     judgement = judge(rules, facts.roots(), facts.uncertain)
-    plans = [plan_of(facts, contract, release, launch, remark, trained_with) for contract, release, remark in engines]
-    plans = [better_releases(facts, plan, launch, trained_with) for plan in plans]
+    plans = [
+        plan_of(facts, contract, release, asked.launch, remark, trained_with) for contract, release, remark in engines
+    ]
+    plans = [better_releases(facts, plan, asked.launch, trained_with) for plan in plans]
     served = judge_plans(rules, facts.roots(), [(f"{p.engine}=={p.version}", p, _doubts(facts, p)) for p in plans])
     together = Judgement(
         tuple(sorted((*judgement.findings, *served.findings), key=lambda f: (-f.severity.rank, f.rule))),
@@ -101,15 +105,13 @@ def examine(
     target: Target | None,
     rules: Sequence[Rule] | RuleBook,
     engines: Sequence[str] = (),
-    launch: Launch | None = None,
-    counts: TokenCounts | None = None,
-    deep: bool = False,
+    asked: Asked = NOTHING_ASKED,
 ) -> Examination:
     """Examine the checkpoint at `path` with these rules, for these engine releases. Raises `CannotExamineError`."""
     chosen = chosen_engines(engines)
-    found = survey(open_checkpoint(path), target, rules, chosen, launch, counts=counts, deep=deep)
+    found = survey(open_checkpoint(path), target, rules, chosen, asked)
     facts, plans = found.facts, found.plans
-    judgement = Judgement(_with_repairs(found, chosen, launch), found.judgement.skipped)
+    judgement = Judgement(_with_repairs(found, chosen, asked.launch), found.judgement.skipped)
     return Examination(
         path=path,
         title=title(facts),
@@ -118,10 +120,26 @@ def examine(
         findings=judgement.findings,
         skipped=judgement.skipped,
         plans=tuple(plan_data(plan) for plan in plans),
-        serving=() if plans else serving_block(facts, launch),
+        serving=() if plans else serving_block(facts, asked.launch),
         next_commands=next_commands(
-            path, target, judgement, {rule.id for rule in rulebook()}, engines, facts.files.whole_folder, deep
+            path, target, judgement, {rule.id for rule in rulebook()}, engines, facts.files.whole_folder, asked.deep
         ),
+    )
+
+
+def _asked(
+    paths: Sequence[str],
+    target: Target | None,
+    launch: str | None,
+    token_counts: str | Path | None,
+    deep: bool,
+    against: str | Path | None,
+) -> Asked:
+    return Asked(
+        launch=read_launch(launch) if launch is not None else None,
+        counts=counts_for(str(token_counts), target, paths) if token_counts is not None else None,
+        deep=deep or against is not None,
+        against=open_checkpoint(str(against)) if against is not None else None,
     )
 
 
@@ -154,17 +172,15 @@ def _with_repairs(found: Survey, engines: Sequence[Chosen], launch: Launch | Non
 def _doubts(facts: Facts, plan: LoadPlan) -> dict[str, Confidence]:
     """Facts of a plan that rest on contract entries which were read and not executed."""
     doubts = dict(facts.uncertain)
-    if not plan.loading_executed:
-        names = ("load_errors", "first_load_error", "parameters", "left_random", "left_biases",
-                 "lacks_embedding", "left_at_ones",
-                 "unplaced", "dropped")  # fmt: skip
-        doubts |= {f"plan.{name}": Confidence.LIKELY for name in names}
-    if not plan.capture_executed:
-        doubts |= {f"plan.{name}": Confidence.LIKELY for name in ("late_errors", "captured", "capture_causes")}
-    if not plan.wiring_executed:
-        doubts["plan.wiring_causes"] = Confidence.LIKELY
-    if not plan.executed:
-        doubts |= {f"plan.{name}": Confidence.LIKELY for name in ("errors", "causes", "outcome")}
+    executed = {
+        "loading": plan.loading_executed,
+        "capture": plan.capture_executed,
+        "wiring": plan.wiring_executed,
+        "everything": plan.executed,
+    }
+    for part, sure in executed.items():
+        if not sure:
+            doubts |= {f"plan.{name}": Confidence.LIKELY for name in RESTS_ON[part]}
     return doubts
 
 
@@ -179,22 +195,22 @@ def examine_paths(
     launch: str | None = None,
     token_counts: str | None = None,
     deep: bool = False,
+    against: str | None = None,
 ) -> Report:
     """Examine several paths with the same target and rules; a path that cannot be examined does not stop the others.
 
-    Raises `CannotExamineError` when the target or the token counts cannot be read, `UsageError` for bad or unknown
-    rules and engines.
+    Raises `CannotExamineError` when the target, the token counts or the other copy cannot be read, `UsageError` for bad
+    or unknown rules and engines.
     """
     chosen = rulebook(tuple(rules)).select(select, ignore)
     known_target = read_target(target) if target is not None else None
-    line = parse_launch(launch) if launch is not None else None
+    asked = _asked(paths, known_target, launch, token_counts, deep, against)
     chosen_engines(engines)
-    counts = counts_for(token_counts, known_target, paths) if token_counts is not None else None
     done: list[Examination] = []
     failed: list[tuple[str, str]] = []
     for path in paths:
         try:
-            done.append(examine(path, known_target, chosen, engines, line, counts, deep))
+            done.append(examine(path, known_target, chosen, engines, asked))
         except CannotExamineError as error:
             failed.append((path, str(error)))
     return Report(tuple(done), tuple(failed))

@@ -122,6 +122,11 @@ class ServingRange:
         """`0.5.12 and later`, `0.4.9 to 0.5.11` or `0.5.9`."""
         if self.is_newest and self.first != self.last:
             return f"{self.first} and later"
+        return self.releases
+
+    @property
+    def releases(self) -> str:
+        """`0.4.9 to 0.5.11` or `0.5.9`, whether or not the last of them is the newest."""
         return self.first if self.first == self.last else f"{self.first} to {self.last}"
 
 

@@ -11,11 +11,12 @@ from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.errors import UsageError
 from ckptdoctor.facts import Facts, describe, read_target
 from ckptdoctor.facts.knowledge import knowledge
-from ckptdoctor.facts.launch import Launch, parse_launch
+from ckptdoctor.facts.launch import Launch
+from ckptdoctor.facts.launch_files import read_launch
 from ckptdoctor.findings import ServingRange
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.compat import Range, compatibility, fitting_ids
-from ckptdoctor.serving.contracts import Contract, choose
+from ckptdoctor.serving.contracts import Contract, Release, choose
 from ckptdoctor.summary import title
 from ckptdoctor.text import listing, show
 
@@ -85,28 +86,55 @@ def better_releases(
         return plan
     order = {"refused": 0, "broken": 1, "degraded": 2, "served": 3}
     ranges = compatibility(facts, [plan.engine], launch, trained_with)
-    better = [
-        f"{r.name} {r.span} {_SAID[r.plan.outcome]}"
-        for r in ranges
-        if order[r.plan.outcome] > max(1, order[plan.outcome])
-    ]
-    fitting = None
-    if plan.trained is not None and any(c.kind in ("other_layers", "two_readings") for c in plan.causes):
-        fitting = fitting_ids(facts, contracts()[plan.engine], plan.version, plan.trained, launch)
-    return replace(plan, better=tuple(better), fitting=fitting)
+    rows = [row for row in _rows(ranges) if order[row.outcome] > max(1, order[plan.outcome])]
+    # Where some releases serve it as trained, nobody needs those that almost do.
+    rows = [row for row in rows if row.outcome == "served"] or rows
+    plan = replace(plan, better=tuple(f"{row.name} {row.releases} {_SAID[row.outcome]}" for row in rows))
+    if not any(r.plan.outcome == "served" for r in ranges):
+        others = [e for e in _in_scans() if e != plan.engine]
+        rows = _rows(compatibility(facts, others, launch, trained_with))
+        plan = replace(plan, elsewhere=tuple(f"{r.name} {r.releases}" for r in rows if r.outcome == "served"))
+    if plan.trained is None or not any(c.kind in ("other_layers", "two_readings") for c in plan.causes):
+        return plan
+    contract = contracts()[plan.engine]
+    fitting = fitting_ids(facts, contract, plan.version, plan.trained, launch)
+    unread = Release(contract, plan.version).value(contract.targets.get("ids_read_from"), None) == []
+    plan = replace(plan, fitting=fitting, ids_unread=unread)
+    setting = contract.raw.get("layer_setting")
+    if setting is None:
+        return plan
+    counted_from = {"boundary": 0, "layer_output": 1}[setting["counts"]]
+    values = tuple(boundary - counted_from for boundary in plan.trained or ())
+    return replace(plan, layer_option=setting["option"], layer_values=values)
 
 
-_SAID = {"served": "serves it as trained", "degraded": "serves it with less"}
+_SAID = {"served": "serves it as trained", "degraded": "runs it, not quite as trained"}
+
+
+def _in_scans() -> list[str]:
+    return [name for name, contract in contracts().items() if contract.raw.get("in_scans")]
+
+
+def _rows(ranges: Sequence[Range]) -> list[ServingRange]:
+    """One row for neighbouring ranges of which a person would be told the same."""
+    rows: list[ServingRange] = []
+    for r in ranges:
+        row = ServingRange(
+            r.engine, r.name, r.first, r.last, r.is_newest, r.plan.outcome, next(iter(r.plan.reasons), "")
+        )
+        before = rows[-1] if rows else None
+        if before is not None and (before.engine, before.outcome, before.reason) == (r.engine, row.outcome, row.reason):
+            rows[-1] = replace(row, first=before.first)
+        else:
+            rows.append(row)
+    return rows
 
 
 def serving_block(facts: Facts, launch: Launch | None = None) -> tuple[ServingRange, ...]:
     """How the engines that a scan speaks of serve the draft, release by release: the short form of `compat`."""
     if facts.draft.algorithm in ("plain", "unknown") or not facts.files.names_sound:
         return ()
-    return tuple(
-        ServingRange(r.engine, r.name, r.first, r.last, r.is_newest, r.plan.outcome, next(iter(r.plan.reasons), ""))
-        for r in compatibility(facts, [name for name, c in contracts().items() if c.raw.get("in_scans")], launch)
-    )
+    return tuple(_rows(compatibility(facts, _in_scans(), launch)))
 
 
 def compat_for(
@@ -137,7 +165,7 @@ def installed_engine() -> str:
 
 
 def _facts(path: str, target: str | None, launch: str | None) -> tuple[Facts, Launch | None]:
-    line = parse_launch(launch) if launch is not None else None
+    line = read_launch(launch) if launch is not None else None
     known_target = read_target(target) if target is not None else None
     return describe(open_checkpoint(path), known_target), line
 

@@ -7,9 +7,10 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 from ckptdoctor.facts import Facts, Target
+from ckptdoctor.facts.mtp import MtpHeads
 from ckptdoctor.findings import Severity
 from ckptdoctor.rulebook import Judgement
-from ckptdoctor.text import plural, show
+from ckptdoctor.text import listing, plural, show
 from ckptdoctor.unknown import Unknown
 
 __all__ = ["byte_count", "draft_summary", "next_commands", "target_summary", "title"]
@@ -18,10 +19,14 @@ __all__ = ["byte_count", "draft_summary", "next_commands", "target_summary", "ti
 def title(facts: Facts) -> str:
     """What the thing is, in one line: `EAGLE-3 draft (llama attention), written by SpecForge, 15 tensors, 0.2 MB`."""
     draft, files = facts.draft, facts.files
+    if files.kind == "other":
+        return f"{listing(dict.fromkeys(f.name for f in files.foreign))}, not examined, {byte_count(files.size)}"
     if draft.algorithm == "unknown":
         what = "not recognised as a draft"
     elif draft.algorithm == "plain":
         what = "a plain language model"
+    elif facts.mtp is not None and facts.mtp.stored:
+        what = _of_mtp(facts.mtp)
     else:
         what = f"{draft.algorithm_name} draft"
         details = [draft.variant] if draft.variant else []
@@ -31,6 +36,18 @@ def title(facts: Facts) -> str:
     if draft.writer.id != "unknown":
         what += f", written by {draft.writer.name}"
     return f"{what}, {plural(files.tensor_count, 'tensor')}, {byte_count(files.size)}"
+
+
+def _of_mtp(mtp: MtpHeads) -> str:
+    """A model with MTP layers, or such layers alone; stages of DSpark stand under the same names."""
+    if mtp.layout == "assistant":
+        return "MTP assistant draft"
+    name = "DSpark" if mtp.kind == "dspark" else "MTP"
+    where = f"({show(mtp.where)})"
+    stored = plural(mtp.stored, "stage" if mtp.kind == "dspark" else "layer")
+    if mtp.whole:
+        return f"a language model with {mtp.stored} {name} {stored.partition(' ')[2]} {where}"
+    return f"{name} {'head ' if mtp.is_mtp else ''}draft, {stored} {where}"
 
 
 def byte_count(size: int) -> str:

@@ -16,9 +16,10 @@ from typing import Any, BinaryIO
 
 from ckptdoctor.checkpoint.faults import Fault, first_of_each
 from ckptdoctor.checkpoint.jsonreader import JsonDocument, read_json
+from ckptdoctor.checkpoint.strange import START, strange_content
 from ckptdoctor.text import show
 
-__all__ = ["DTYPE_BITS", "HEADER_LIMIT", "LFS_CAUSE", "LFS_MAGIC", "NAME_LIMIT", "Header", "TensorInfo", "read_header"]
+__all__ = ["DTYPE_BITS", "HEADER_LIMIT", "NAME_LIMIT", "Header", "TensorInfo", "read_header"]
 
 HEADER_LIMIT = 100_000_000
 """Bytes of header at most: the limit of the `safetensors` package."""
@@ -34,22 +35,6 @@ DTYPE_BITS: Mapping[str, int] = {
 """Bits per element of every dtype that `safetensors` 0.8.0 accepts."""
 
 _METADATA = "__metadata__"
-LFS_MAGIC = b"version https://git-lfs"
-LFS_CAUSE = "the repository was cloned without git-lfs"
-_PAGE = "this is a web page: a download that was answered with an error page"
-_ZEROS = "it starts with zeros: a download that reserved its space and never came"
-# First bytes of what people have in place of weights, and the likely cause.
-_STRANGE: tuple[tuple[bytes, str, str], ...] = (
-    (LFS_MAGIC, "lfs_pointer", LFS_CAUSE),
-    (b"PK\x03\x04", "not_safetensors", "this is a zip archive, most likely a PyTorch file with the wrong ending"),
-    (b"\x80\x02", "not_safetensors", "this is a Python pickle with the wrong ending"),
-    (b"<!DOCTYPE", "not_safetensors", _PAGE),
-    (b"<!doctype", "not_safetensors", _PAGE),
-    (b"<html", "not_safetensors", _PAGE),
-    (b"GGUF", "not_safetensors", "this is a GGUF file of llama.cpp"),
-    (b"\x1f\x8b", "not_safetensors", "this is a gzip archive"),
-    (b"\x00" * 8, "not_safetensors", _ZEROS),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +85,12 @@ def read_header(stream: BinaryIO, file: str, size: int) -> Header:
 
     if size == 0:
         return failed("empty_file", offset=0)
-    start = stream.read(24)
-    for magic, kind, cause in _STRANGE:
-        # A true header opens its JSON in the ninth byte, whatever its length happens to spell.
-        if start.startswith(magic) and start[8:9] != b"{":
-            return failed(kind, offset=0, detail=cause, found=size)
+    start = stream.read(START)
+    strange = strange_content(start)
+    # A true header opens its JSON in the ninth byte, whatever its length happens to spell.
+    if strange is not None and start[8:9] != b"{":
+        kind, cause = strange
+        return failed(kind if kind == "lfs_pointer" else "not_safetensors", offset=0, detail=cause, found=size)
     if size < 8:
         return failed("header_past_end", offset=0, expected=8, found=size)
     length = int.from_bytes(start[:8], "little")

@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ckptdoctor.checkpoint.container import DTYPE_BITS, Header, TensorInfo, read_header
 from ckptdoctor.checkpoint.faults import Fault, first_of_each
 from ckptdoctor.checkpoint.folder import Folder, locate
+from ckptdoctor.checkpoint.foreign import ForeignFile, foreign_files
 from ckptdoctor.checkpoint.jsonreader import JsonDocument
 from ckptdoctor.checkpoint.pickles import PickledTensors, read_pickle, torch_problem
 from ckptdoctor.checkpoint.weights import TOKENIZER_LIMIT, Weights, closed_weights, find_weights, read_json_file
 from ckptdoctor.errors import CannotExamineError
-from ckptdoctor.text import show
+from ckptdoctor.text import listing, show
 from ckptdoctor.unknown import Known, Unknown
 
 if TYPE_CHECKING:
@@ -30,6 +32,9 @@ __all__ = ["NUMPY_CODES", "Checkpoint", "open_checkpoint"]
 
 VALUE_LIMIT = 8 * 1024 * 1024
 """Elements of a tensor whose values are read at most: far more than any vocabulary has."""
+
+_LOOKED_INTO, _SHOWN = 500, 4
+"""Entries of a folder without weights that are looked into, and how many of those with weights are named."""
 
 TENSOR_LIMIT = 1_000_000
 """Tensors of all files of a checkpoint at most."""
@@ -50,7 +55,8 @@ class Checkpoint:
     of a trainer's state that the tensors sit in, if any. `beside_names` are the names in a pickle that
     lies beside the safetensors: None if there is none, unknown without torch. `index_file` is the name of
     the index, if there is one. `second_copies` are the tensors whose name an earlier file has already.
-    `rivals` are other dictionaries of tensors in a PyTorch file (`""`: its outermost one).
+    `rivals` are other dictionaries of tensors in a PyTorch file (`""`: its outermost one). `foreign` are weights of
+    other engines in the folder, which are not read; with nothing else there, `kind` is `other`.
     `arrays` and `omitted` are for a checkpoint as a repair would make it: values of tensors that get others,
     and files that it leaves out.
     """
@@ -78,6 +84,7 @@ class Checkpoint:
     second_copies: tuple[TensorInfo, ...] = ()
     rivals: tuple[str, ...] = ()
     _value_files: dict[str, str] = field(default_factory=dict)
+    foreign: tuple[ForeignFile, ...] = ()
 
     def json(self, name: str) -> JsonDocument | None:
         """Another JSON file beside the weights (`generation_config.json`…), or None when it is not there."""
@@ -173,15 +180,18 @@ def open_checkpoint(path: str) -> Checkpoint:
     root, only = locate(path)
     folder = Folder(root)
     weights = find_weights(folder, only)
+    foreign = foreign_files(folder, only)
+    if weights is None and not foreign:
+        raise CannotExamineError(f"{show(path)}: nothing that looks like a checkpoint {_elsewhere(folder)}")
     if weights is None:
-        raise CannotExamineError(
-            f"{show(path)}: nothing that looks like a checkpoint (no .safetensors, .bin or .pt file)"
-        )
-    if weights.kind == "pickle":
+        weights = Weights("other", (), None, {}, (), ())
+        checkpoint = _open_nothing(path, folder, foreign)
+    elif weights.kind == "pickle":
         checkpoint = _open_pickles(path, folder, weights)
     else:
         checkpoint = _open_safetensors(path, folder, weights)
     checkpoint.whole_folder = only is None
+    checkpoint.foreign = foreign
     if only is None and closed_weights(folder):
         checkpoint.names_sound = False
     config = read_json_file(folder, "config.json")
@@ -191,24 +201,51 @@ def open_checkpoint(path: str) -> Checkpoint:
     return checkpoint
 
 
+def _open_nothing(path: str, folder: Folder, foreign: tuple[ForeignFile, ...]) -> Checkpoint:
+    """A checkpoint of which no tensor can be read: all its weights are of other formats."""
+    faults = tuple(fault for file in foreign if file.gguf is not None for fault in file.gguf.faults)
+    return Checkpoint(
+        path=path, root=folder.root, whole_folder=True, kind="other", files=(), size=sum(file.size for file in foreign),
+        tensors={}, faults=faults, config=None, names_sound=False, _folder=folder,
+    )  # fmt: skip
+
+
+def _elsewhere(folder: Folder) -> str:
+    """What to say of a folder without weights: where in it there are some, if there are."""
+    inner = list(islice((n for n in folder.names[:_LOOKED_INTO] if _holds_weights(folder.root / n)), _SHOWN))
+    if not inner:
+        return "(no .safetensors, .bin or .pt file)"
+    return f"at its top; there are weights in {listing(inner, _SHOWN)}: name the one that is meant"
+
+
+def _holds_weights(place: Path) -> bool:
+    """Whether this is a folder, and no link to one, with weights at its top."""
+    try:
+        return not place.is_symlink() and place.is_dir() and find_weights(Folder(place)) is not None
+    except (OSError, CannotExamineError):
+        return False
+
+
 def _open_safetensors(path: str, folder: Folder, weights: Weights) -> Checkpoint:
     faults: list[Fault] = []
     tensors: dict[str, TensorInfo] = {}
     again: dict[str, list[TensorInfo]] = {}
     sound = True
+    unread: set[str] = set()
     metadata: dict[str, str] = {}
     for name in weights.files:
         with folder.open(name) as stream:
             header: Header = read_header(stream, name, folder.size(name))
         faults += header.faults
         sound = sound and header.sound
+        unread |= set() if header.sound else {name}
         metadata.update(header.metadata)
         _join(tensors, header.tensors, again, faults)
         if len(tensors) > TENSOR_LIMIT or sum(map(len, again.values())) > TENSOR_LIMIT:
             faults.append(Fault("too_many_tensors", name, offset=8, expected=TENSOR_LIMIT, found=len(tensors)))
             sound = False
             break
-    faults += _index_faults(weights, tensors, again)
+    faults += _index_faults(weights, tensors, again, unread)
     return Checkpoint(
         path=path, root=folder.root, whole_folder=True, kind="safetensors", files=weights.files,
         size=sum(folder.size(n) for n in weights.files), tensors=tensors, faults=tuple(faults), config=None,
@@ -229,9 +266,11 @@ def _open_pickles(path: str, folder: Folder, weights: Weights) -> Checkpoint:
     nested: str | None = None
     others: tuple[str, ...] = ()
     sound = True
+    unread: set[str] = set()
     for name in weights.files:
         pickled = _read_pickle(folder, name)
         faults += pickled.faults
+        unread |= {name} if pickled.faults else set()
         sound = sound and not pickled.faults
         nested, others = nested or pickled.nested_in, others or pickled.others
         for key, tensor in (pickled.values or {}).items():
@@ -239,7 +278,7 @@ def _open_pickles(path: str, folder: Folder, weights: Weights) -> Checkpoint:
             places.setdefault(key, name)
         rivals += pickled.rivals
         _join(tensors, pickled.tensors, again, faults)
-    faults += _index_faults(weights, tensors, again)
+    faults += _index_faults(weights, tensors, again, unread)
     return Checkpoint(
         path=path, root=folder.root, whole_folder=True, kind="pickle", files=weights.files,
         size=sum(folder.size(n) for n in weights.files), tensors=tensors, faults=tuple(faults), config=None,
@@ -273,12 +312,15 @@ def _complete(weights: Weights) -> bool:
     return not any(f.kind in ("index_missing_shard", "index_bad_path", "shard_missing") for f in weights.faults)
 
 
-def _index_faults(weights: Weights, tensors: dict[str, TensorInfo], again: dict[str, list[TensorInfo]]) -> list[Fault]:
-    """Tensors that the index puts into a shard which lacks them, or does not name at all."""
+def _index_faults(
+    weights: Weights, tensors: dict[str, TensorInfo], again: dict[str, list[TensorInfo]], unread: set[str]
+) -> list[Fault]:
+    """Tensors that the index puts into a shard which lacks them, or does not name at all. Of the shards `unread`, which
+    are damaged themselves, nothing is said."""
     if weights.index is None or not weights.index_map:
         return []
     index, faults = weights.index, []
-    present = frozenset(weights.files)
+    present = frozenset(weights.files) - unread
     for name, file in weights.index_map.items():
         info = tensors.get(name)
         if file not in present or (info and info.file == file) or any(a.file == file for a in again.get(name, ())):

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ckptdoctor.checkpoint.container import LFS_CAUSE, LFS_MAGIC, TensorInfo
+from ckptdoctor.checkpoint.container import TensorInfo
 from ckptdoctor.checkpoint.faults import Fault
 from ckptdoctor.checkpoint.folder import open_regular
+from ckptdoctor.checkpoint.strange import START, strange_content
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.text import show
 
@@ -79,22 +80,20 @@ def read_pickle(path: Path, name: str) -> PickledTensors:
     is of the old form and too large to be read whole. A file that torch refuses is a fault. `OSError`
     passes through.
     """
+    size = path.stat().st_size
+    with open_regular(path) as stream:
+        start = stream.read(START)
+    archive = start.startswith(b"PK\x03\x04")
+    if size == 0:
+        return _faulty("empty_file", name)
+    if not archive and not start.startswith(b"\x80"):
+        return _no_pickle(name, start, size)
     problem = torch_problem()
     if problem:
         needs = "needs torch 2.6 or newer: pip install 'ckptdoctor[torch]'"
         raise CannotExamineError(f"reading {show(name)} {needs} ({problem})")
     import torch
 
-    size = path.stat().st_size
-    with open_regular(path) as stream:
-        start = stream.read(len(LFS_MAGIC))
-    archive = start.startswith(b"PK\x03\x04")
-    if size == 0:
-        return _faulty("empty_file", name)
-    if start == LFS_MAGIC:
-        return _faulty("lfs_pointer", name, LFS_CAUSE, found=size)
-    if not archive and not start.startswith(b"\x80"):
-        return _faulty("pickle_damaged", name, "it starts neither like a zip archive nor like a pickle", found=size)
     # Only the zip form of torch 1.6 and later can be mapped, and only by a name in UTF-8.
     mapped = archive and not _SURROGATE.search(str(path))
     if not mapped and size > WHOLE_LIMIT:
@@ -112,6 +111,17 @@ def read_pickle(path: Path, name: str) -> PickledTensors:
             return _describe(content, name)
     except Exception as error:  # noqa: BLE001 - torch raises anything at all on damaged input
         return _refused(error, name)
+
+
+def _no_pickle(name: str, start: bytes, size: int) -> PickledTensors:
+    """A file that begins neither like a zip archive nor like a pickle: torch is not asked."""
+    if start[8:9] == b"{" and 0 < int.from_bytes(start[:8], "little") < size:
+        return _faulty("not_pytorch", name, "this is a safetensors file with the wrong ending", found=size)
+    strange = strange_content(start)
+    if strange is None:
+        return _faulty("pickle_damaged", name, "it starts neither like a zip archive nor like a pickle", found=size)
+    kind, cause = strange
+    return _faulty(kind if kind == "lfs_pointer" else "not_pytorch", name, cause, found=size)
 
 
 def read_plain(path: Path, name: str) -> Any:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ckptdoctor.checkpoint.container import LFS_CAUSE, LFS_MAGIC
 from ckptdoctor.checkpoint.faults import Fault
 from ckptdoctor.checkpoint.folder import Folder, is_plain_name
+from ckptdoctor.checkpoint.foreign import format_of, ir_binaries
 from ckptdoctor.checkpoint.jsonreader import CONFIG_LIMIT, JsonDocument, read_json
+from ckptdoctor.checkpoint.strange import LFS_CAUSE, LFS_MAGIC
 
 __all__ = ["TOKENIZER_LIMIT", "Weights", "closed_weights", "find_weights", "read_json_file"]
 
@@ -23,6 +24,8 @@ TOKENIZER_LIMIT = 128 * 1024 * 1024
 """Bytes of a tokenizer.json that is opened; only its first part is parsed."""
 
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<number>[0-9]{5})-of-(?P<total>[0-9]{5})(?P<end>\.safetensors|\.bin)", re.DOTALL)
+# What accelerate's save_state writes for the second, third… model that a trainer prepared.
+_NUMBERED = re.compile(r"(?P<stem>model|pytorch_model)_[0-9]{1,3}(?P<end>\.safetensors|\.bin)")
 # What trainers leave beside the weights, in the same format, and what is a second copy by design.
 _LEFTOVERS = re.compile(
     r"^(optimizer|scheduler|training_args|rng_state|random_states|scaler|sampler|dataloader)|"
@@ -84,6 +87,8 @@ def read_json_file(
 
 def find_weights(folder: Folder, only: str | None = None) -> Weights | None:
     """The weights of `folder`, or of the one file `only`. None when there are none at all."""
+    if only is not None and format_of(only) is not None:
+        return None
     if only is not None and not only.endswith(".json"):
         return Weights(_kind(only), (only,), None, {}, (), ())
     if only is not None and not only.endswith(".index.json"):
@@ -91,7 +96,8 @@ def find_weights(folder: Folder, only: str | None = None) -> Weights | None:
     # Links that lead out are faults of the folder from here on, even where nothing is opened later.
     names = [name for name in folder.names if folder.path(name) is not None]
     safetensors = [n for n in names if n.endswith(".safetensors")]
-    pickles = [n for n in names if n.endswith(_PICKLES) and not _LEFTOVERS.match(n)]
+    compiled = ir_binaries(folder.names)
+    pickles = [n for n in names if n.endswith(_PICKLES) and not _LEFTOVERS.match(n) and n not in compiled]
     kinds = [_kind(only.removesuffix(".index.json"))] if only else ["safetensors", "pickle"]
     if "safetensors" in kinds:
         index_name = only or _index_of(names, ".safetensors")
@@ -166,7 +172,8 @@ def _with_index(
 
 
 def _series_faults(files: list[str]) -> list[Fault]:
-    """Shards named `…-00002-of-00003…` without an index, and members of such a series that are missing."""
+    """Shards named `…-00002-of-00003…` without an index: members of such a series that are missing, and files that
+    belong to another export or another model."""
     series: dict[tuple[str, int, str], set[int]] = {}
     for name in files:
         match = _SHARD.fullmatch(name)
@@ -178,10 +185,35 @@ def _series_faults(files: list[str]) -> list[Fault]:
         # Some writers count from 0. `total` comes from a name and may be anything, so nothing is built of its size.
         members = range(0, total) if 0 in numbers else range(1, total + 1)
         lost = total - sum(n in members for n in numbers)
-        if lost > 0:
-            first = next(n for n in members if n not in numbers)
-            absent = f"{stem}-{first:05d}-of-{total:05d}{end}"
+        whole = _whole_beside(stem, total, end, files, series)
+        first = next((n for n in members if n not in numbers), None)
+        if whole is not None:
+            member = _shard_name(stem, min(numbers), total, end)
+            faults.append(Fault("series_beside_whole", member, other=whole, expected=total, found=len(numbers)))
+        elif lost > 0 and first is not None:
+            absent = _shard_name(stem, first, total, end)
             faults.append(Fault("shard_missing", absent, expected=total, found=total - lost, count=lost))
-    if len(files) > 1:
+    numbered = [(n, f"{m['stem']}{m['end']}") for n in files if (m := _NUMBERED.fullmatch(n))]
+    faults += [Fault("second_model", name, other=base) for name, base in numbered if base in files]
+    if len(files) > 1 and not any(f.kind in ("second_model", "series_beside_whole") for f in faults):
         faults.append(Fault("shards_without_index", files[0], found=len(files)))
     return faults
+
+
+def _shard_name(stem: str, number: int, total: int, end: str) -> str:
+    return f"{stem}-{number:05d}-of-{total:05d}{end}"
+
+
+def _whole_beside(
+    stem: str, total: int, end: str, files: list[str], series: Mapping[tuple[str, int, str], set[int]]
+) -> str | None:
+    """The file that holds all that this series of shards is a part of: `model.safetensors`, or the first shard of a
+    complete series of another length."""
+    if f"{stem}{end}" in files:
+        return f"{stem}{end}"
+    for (other, length, ending), numbers in series.items():
+        if (other, ending) == (stem, end) and length != total and length < 10_000 and len(numbers) >= length:
+            mine = series[stem, total, end]
+            if len(mine) < total or length < total:
+                return _shard_name(stem, min(numbers), length, end)
+    return None

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from ckptdoctor.cli.output import color_option, emit, format_option, launch_option, rules_option, target_option
-
-if TYPE_CHECKING:
-    from ckptdoctor.repair.fixing import Progress
+from ckptdoctor.cli.progress import bar, reading
 
 __all__ = ["fix"]
 
@@ -93,7 +88,7 @@ def fix(
         )
     from ckptdoctor.repair.fixing import fix as repair
 
-    with _bar() as progress:
+    with bar() as progress, reading(progress):
         outcome = repair(
             path,
             out,
@@ -130,7 +125,7 @@ def _undo(path: str, out: str | None, fmt: str, color: str, others: tuple[str, .
         raise UsageError(f"--undo goes by the receipt alone and takes no {others[0]}")
     if out is None:
         raise UsageError("--out OLD is missing: the new folder that the original goes to")
-    with _bar() as progress:
+    with bar() as progress:
         restored = undo(path, out, progress=progress)
     lines = undo_text(restored) if fmt == "json" else render_lines(undo_lines(restored), surface_for(sys.stdout, color))
     _tell(lines, restored.out)
@@ -168,38 +163,3 @@ def _given(
 
 def _words(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word.strip() for value in values for word in value.split(",") if word.strip())
-
-
-@contextmanager
-def _bar() -> Iterator[Progress]:
-    """A progress bar on a terminal, nothing elsewhere. A short job is over before it appears."""
-    stderr: TextIO | None = sys.stderr  # None: closed by whoever started us
-    if stderr is None or not stderr.isatty():
-        yield lambda _what, _done, _all: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-    from rich.progress import (
-        Progress as Bars,
-    )
-
-    columns = (
-        TextColumn("{task.description:<9}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("reading", total=None)
-
-        def advance(what: str, done: int, total: int) -> None:
-            bars.update(task, description=what, completed=done, total=total)
-
-        yield advance

@@ -53,7 +53,10 @@ def target_option(command: C) -> C:
 
 def launch_option(command: C) -> C:
     """`--launch LINE`."""
-    return click.option("--launch", metavar="LINE", help="The command that starts the server, in quotes.")(command)
+    return click.option(
+        "--launch", metavar="LINE",
+        help="The command that starts the server, in quotes, or a file with it (a script, or YAML or JSON options).",
+    )(command)  # fmt: skip
 
 
 def rules_option(command: C) -> C:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,15 @@ def _ids(values: Iterable[str]) -> list[str]:
     " how much of it the draft can propose.",
 )
 @click.option(
-    "--deep", is_flag=True, help="Read values of weights too: rows of the head against those of the target's."
+    "--deep",
+    is_flag=True,
+    help="Read values of weights too: signs that they are not what training produced, the head against the target's.",
+)
+@click.option(
+    "--against",
+    metavar="OLD",
+    help="Another copy of the draft (before conversion, the last release), or the model it was made from: what is"
+    " bit for bit the same, and what differs. Reads values, as --deep.",
 )
 @click.option("--select", metavar="ID", multiple=True, help="Judge these rules alone; may be repeated, or A,B.")
 @click.option("--ignore", metavar="ID", multiple=True, help="Leave these rules out; may be repeated, or A,B.")
@@ -70,6 +79,7 @@ def scan(
     launch: str | None,
     token_counts: str | None,
     deep: bool,
+    against: str | None,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     fail_on: str,
@@ -84,8 +94,8 @@ def scan(
     from ckptdoctor.report import capped, render, surface_for
     from ckptdoctor.report.wording import PATH_LIMIT, failure
 
-    report = capped(
-        examine_paths(
+    with _reading() if deep or against is not None else nullcontext():
+        examined = examine_paths(
             paths,
             target=target,
             rules=rule_dirs,
@@ -95,13 +105,23 @@ def scan(
             launch=launch,
             token_counts=token_counts,
             deep=deep,
+            against=against,
         )
-    )
+    report = capped(examined)
     emit(render(report, fmt, surface_for(sys.stdout, color)))
     if fmt != "text":
         for path, reason in report.failed:
             say(f"could not examine {show(path, PATH_LIMIT)}: {failure(path, reason)}")
     ctx.exit(_exit_code(report, fail_on))
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """A progress bar while weights are read."""
+    from ckptdoctor.cli.progress import bar, reading
+
+    with bar() as progress, reading(progress):
+        yield
 
 
 def _exit_code(report: Report, fail_on: str) -> int:

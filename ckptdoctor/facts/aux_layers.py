@@ -112,7 +112,8 @@ def read_aux_layers(
     ids = first.ids if first else None
     declared_field = config.size("num_aux_hidden_states")
     declared = declared_field.value if declared_field else None
-    depth = _depth(config, target)
+    recorded = _recorded(config, ids, algorithm)
+    depth = _depth(recorded, target)
     lowest = first.lowest if first else -1
     highest: Known[int] = depth
     if not isinstance(depth, Unknown) and first and not first.highest_is_depth:
@@ -130,7 +131,7 @@ def read_aux_layers(
         claimed=_claimed(ids, declared, algorithm),
         declared=declared,
         depth=depth,
-        recorded_depth=recorded.value if (recorded := config.size("num_target_layers")) else None,
+        recorded_depth=recorded,
         lowest=lowest,
         highest=highest,
         too_low=tuple(i for i in ids or () if i < lowest),
@@ -153,11 +154,21 @@ def _claimed(ids: tuple[int, ...] | None, declared: int | None, algorithm: Algor
     return Unknown("the ids of the captured layers in config.json")
 
 
-def _depth(config: Config, target: Target | None) -> Known[int]:
+def _recorded(config: Config, ids: tuple[int, ...] | None, algorithm: Algorithm) -> int | None:
+    """The target's depth as the draft's config has it.
+
+    DSpark drafts for Kimi K3 count their captured layers in num_target_layers (vLLM k3_dspark.py 0.33.0 insists on it).
+    """
+    recorded = config.size("num_target_layers")
+    if recorded is None or (algorithm.id == "k3-dspark" and ids is not None and recorded.value == len(ids)):
+        return None
+    return int(recorded.value)
+
+
+def _depth(recorded: int | None, target: Target | None) -> Known[int]:
     if target is not None and not isinstance(target.num_layers, Unknown):
         return target.num_layers
-    recorded = config.size("num_target_layers")
-    return recorded.value if recorded else Unknown("the target (--target PATH)")
+    return recorded if recorded is not None else Unknown("the target (--target PATH)")
 
 
 def _disagreement(sources: list[AuxSource]) -> Disagreement | None:

@@ -83,6 +83,25 @@ class Config:
             self._malformed(field, "a positive whole number")
         return None
 
+    def number(self, key: str, *, whole: bool = False) -> Field | None:
+        """The positive (with `whole`: whole) number at the dotted `key`; what is none is kept in `malformed`."""
+        field = self.at(key)
+        if field is None:
+            return None
+        good = type(field.value) in (int, float) and 0 < field.value < 2**63
+        if good and (not whole or float(field.value).is_integer()):
+            return field
+        self._malformed(field, "a positive whole number" if whole else "a positive number")
+        return None
+
+    def mapping(self, key: str) -> Field | None:
+        """The object at the dotted `key`; what is none is kept in `malformed`."""
+        field = self.at(key)
+        if field is None or isinstance(field.value, dict):
+            return field
+        self._malformed(field, "an object")
+        return None
+
     def flag(self, name: str) -> Field | None:
         """The flag `name` as a bool; what is none is kept in `malformed`."""
         for field in self.all_of(self._known.fields["flags"][name]):

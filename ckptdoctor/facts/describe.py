@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
+from ckptdoctor.facts.absent_sizes import absent_sizes
+from ckptdoctor.facts.asked import NOTHING_ASKED, Asked
 from ckptdoctor.facts.aux_layers import read_aux_layers
+from ckptdoctor.facts.block_draft import BlockDraft, describe_block_draft
+from ckptdoctor.facts.classes import architecture_of
 from ckptdoctor.facts.config import Config
 from ckptdoctor.facts.coverage import NEEDS_COUNTS, Coverage, coverage_of
 from ckptdoctor.facts.draft import Draft, Flags
 from ckptdoctor.facts.draft_parts import (
-    architecture_of,
     fc_of,
     first_attention_input,
     matrix_of,
@@ -20,21 +23,29 @@ from ckptdoctor.facts.draft_parts import (
     names_of,
     writing_of,
 )
+from ckptdoctor.facts.dtypes import read_dtypes
 from ckptdoctor.facts.files import Files, describe_files
 from ckptdoctor.facts.heads import HeadComparison, compare_heads
 from ckptdoctor.facts.knowledge import Algorithm, Knowledge, knowledge
 from ckptdoctor.facts.launch import Launch
+from ckptdoctor.facts.launch_against import against_draft
 from ckptdoctor.facts.layout import Layout, lay_out
+from ckptdoctor.facts.medusa import MedusaHeads, describe_medusa
+from ckptdoctor.facts.mtp import MtpHeads, describe_mtp
 from ckptdoctor.facts.names import Named, canonical_names
+from ckptdoctor.facts.quantisation import Quantisation, describe_quantisation
+from ckptdoctor.facts.quantisation_store import head_of, unpacked
 from ckptdoctor.facts.rope import read_positions
+from ckptdoctor.facts.rope_scaling import read_scaling
+from ckptdoctor.facts.rope_target import compare_rope
 from ckptdoctor.facts.signs import Evidence, Verdict, weigh
 from ckptdoctor.facts.sizes import claims_of, measure_sizes
 from ckptdoctor.facts.target import Target
 from ckptdoctor.facts.target_weights import find_target_weights
-from ckptdoctor.facts.token_counts import TokenCounts
 from ckptdoctor.facts.token_map import GivenTokenMap, given_token_map
 from ckptdoctor.facts.token_texts import TokenTexts, read_token_texts
 from ckptdoctor.facts.tokens import Tokens, describe_tokens
+from ckptdoctor.facts.values import Values, measure_values
 from ckptdoctor.facts.vocab import VocabMap, describe_vocab
 from ckptdoctor.findings import Confidence
 from ckptdoctor.unknown import Known, Unknown
@@ -50,6 +61,12 @@ FACT_NAMES: Mapping[str, type] = {
     "coverage": Coverage,
     "heads": HeadComparison,
     "token_map": GivenTokenMap,
+    "launch": Launch,
+    "mtp": MtpHeads,
+    "quantisation": Quantisation,
+    "block": BlockDraft,
+    "medusa": MedusaHeads,
+    "values": Values,
 }
 """The roots of every expression in a rule."""
 
@@ -79,6 +96,12 @@ class Facts:
     coverage: Known[Coverage] = NEEDS_COUNTS
     heads: Known[HeadComparison] = _NEEDS_VALUES
     token_map: GivenTokenMap | None = None
+    launch: Launch | None = None
+    mtp: MtpHeads | None = None
+    quantisation: Quantisation | None = None
+    block: BlockDraft | None = None
+    medusa: MedusaHeads | None = None
+    values: Known[Values] = _NEEDS_VALUES
 
     def roots(self) -> dict[str, object]:
         """The facts by root name, as expressions see them."""
@@ -87,6 +110,8 @@ class Facts:
             "files": self.files, "draft": self.draft, "target": target, "vocab": self.vocab, "tokens": self.tokens,
             "coverage": None if self.coverage is NEEDS_COUNTS else self.coverage,
             "heads": None if self.heads is _NEEDS_VALUES else self.heads, "token_map": self.token_map,
+            "launch": self.launch, "mtp": self.mtp, "quantisation": self.quantisation, "block": self.block,
+            "medusa": self.medusa, "values": None if self.values is _NEEDS_VALUES else self.values,
         }  # fmt: skip
 
 
@@ -94,14 +119,11 @@ def describe(
     checkpoint: Checkpoint,
     target: Target | None,
     known: Knowledge | None = None,
-    counts: TokenCounts | None = None,
-    deep: bool = False,
-    launch: Launch | None = None,
+    asked: Asked = NOTHING_ASKED,
 ) -> Facts:
     """Measure everything that rules may ask about `checkpoint`. Never raises for any content.
 
-    `counts` are how often tokens occur in real text, for the coverage of the draft vocabulary. With `deep`, rows of the
-    draft's head are compared with rows of the target's; else no weights are read. `launch` may name a token map.
+    No weights are read unless `asked` says so.
     """
     known = known or knowledge()
     config = Config(checkpoint.config, known)
@@ -118,7 +140,7 @@ def describe(
     if trusted and algorithm.tabled:
         kind = "mla" if attention == "mla" else "gqa"
         layout = lay_out(checkpoint.tensors, named, algorithm, kind, config, known)
-    head = canonical.get("lm_head.weight") or canonical.get("lm_head.weight_packed")
+    head = head_of(canonical)
     vocab = describe_vocab(checkpoint, config, canonical, head if _owns_head(algorithm) else None, target, trusted)
     draft = _draft(checkpoint, config, known, algorithm, attention, writer, named, canonical, layout, target)
     uncertain: dict[str, Confidence] = {}
@@ -126,18 +148,27 @@ def describe(
         uncertain["draft.algorithm"] = Confidence.LIKELY
     if writer.winner is not None and writer.margin <= 1:
         uncertain["draft.writer"] = Confidence.LIKELY
+    mtp = describe_mtp(checkpoint, config, draft, target, known)
+    quantisation = describe_quantisation(checkpoint, config, draft, target, known)
+    block = describe_block_draft(checkpoint, config, draft, target, known)
     return Facts(
         files=describe_files(checkpoint),
         draft=draft,
         target=target,
         vocab=vocab,
-        tokens=describe_tokens(checkpoint.root, target, vocab),
+        tokens=describe_tokens(checkpoint.root, target, vocab, config),
         config=config,
         tensors=checkpoint.tensors,
         uncertain=uncertain,
-        coverage=NEEDS_COUNTS if counts is None else coverage_of(counts, vocab, _texts(checkpoint, target)),
-        heads=_heads(checkpoint, target, vocab) if deep else _NEEDS_VALUES,
-        token_map=given_token_map(launch, checkpoint.root, vocab.size),
+        coverage=NEEDS_COUNTS if asked.counts is None else coverage_of(asked.counts, vocab, _texts(checkpoint, target)),
+        heads=_heads(checkpoint, target, vocab) if asked.deep or asked.heads else _NEEDS_VALUES,
+        token_map=given_token_map(asked.launch, checkpoint.root, vocab.size),
+        launch=against_draft(asked.launch, checkpoint, draft, target, known, block, mtp, quantisation),
+        mtp=mtp,
+        quantisation=quantisation,
+        block=block,
+        medusa=describe_medusa(checkpoint, config, draft, target, known),
+        values=measure_values(checkpoint, draft, target, asked.against, known) if asked.deep else _NEEDS_VALUES,
     )
 
 
@@ -161,7 +192,8 @@ def _owns_head(algorithm: Algorithm) -> bool:
 
 
 def _evidence(checkpoint: Checkpoint, config: Config) -> Evidence:
-    tensors = checkpoint.tensors
+    # Packed weights count by the matrices that they stand for.
+    tensors = unpacked(checkpoint.tensors)
     hidden = _hidden_by_shape(tensors)
     queries: set[int] = set()
     fcs: set[int] = set()
@@ -172,7 +204,7 @@ def _evidence(checkpoint: Checkpoint, config: Config) -> Evidence:
             elif re.search(r"(^|\.)fc\.weight$", name):
                 fcs.add(info.shape[1] // hidden)
     return Evidence(
-        names=tuple(tensors), config=config, attention_inputs=frozenset(queries), fc_inputs=frozenset(fcs),
+        names=tuple(checkpoint.tensors), config=config, attention_inputs=frozenset(queries), fc_inputs=frozenset(fcs),
         files=checkpoint.names_in_folder(), state_keys=checkpoint.state_keys, container=checkpoint.kind,
     )  # fmt: skip
 
@@ -218,11 +250,15 @@ def _draft(
     )
     aux = read_aux_layers(config, known.fields["aux_layer_ids"], algorithm, target)
     positions = read_positions(config, known.fields["positions"])
+    rotary = config.size("qk_rope_head_dim") if attention == "mla" else None
+    turned = rotary.value if rotary else values.get("hd")
     untabled: Unknown = _NEEDS_TABLE if trusted else _NEEDS_HEADERS
     depth = config.size("num_hidden_layers")
     declared_target = config.size("target_hidden_size")
+    if declared_target is None and "H" in values:
+        values = {**values, "T": values["H"]}
     hidden = values.get("H") or _hidden_by_shape(checkpoint.tensors)
-    head = canonical.get("lm_head.weight") or canonical.get("lm_head.weight_packed")
+    head = head_of(canonical)
     flags = {name: (f.value if (f := config.flag(name)) else None) for name in known.fields["flags"]}
     variant = next((v for v, p in algorithm.variants if any(p.search(n) for n in checkpoint.tensors)), None)
     return Draft(
@@ -246,17 +282,22 @@ def _draft(
         depth_claimed_line=depth.line if depth else None,
         depth_claimed_key=depth.key if depth else None,
         depth_stored=len(layout.layers) if layout else untabled,
-        first_attention_input=first_attention_input(canonical) if trusted else _NEEDS_HEADERS,
+        first_attention_input=first_attention_input(unpacked(canonical)) if trusted else _NEEDS_HEADERS,
         fc=fc_of(canonical, values, aux.claimed, algorithm, target) if trusted else _NEEDS_HEADERS,
         head=matrix_of(head) if trusted else _NEEDS_HEADERS,
         embedding=matrix_of(canonical.get("embed_tokens.weight")) if trusted else _NEEDS_HEADERS,
         names=names_of(layout, named, canonical, known) if layout else untabled,
         sizes=sizes if layout else untabled,
+        absent_sizes=absent_sizes(config, values, known) if layout else untabled,
         shapes=shapes if layout else untabled,
         flags=Flags(**{k: flags[k] for k in Flags.__dataclass_fields__}),
         aux=aux,
         positions=positions,
+        scaling=read_scaling(config, positions.place, turned, known.words["rope"]),
+        rope=compare_rope(config, positions, algorithm.block, target, known.words["rope"]),
+        dtypes=read_dtypes(config, checkpoint.tensors if trusted else {}, target),
         malformed=tuple(config.malformed),
+        depth_of_target=depth is not None and target is not None and depth.value == target.num_layers,
     )
 
 

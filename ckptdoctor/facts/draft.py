@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ckptdoctor.facts.absent_sizes import AbsentSize
 from ckptdoctor.facts.aux_layers import AuxLayers
 from ckptdoctor.facts.config import Malformed
+from ckptdoctor.facts.dtypes import Dtypes
 from ckptdoctor.facts.layout import Incomplete, Missing, Stranger
 from ckptdoctor.facts.names import Prefix
 from ckptdoctor.facts.private_names import PrivateNames
 from ckptdoctor.facts.rope import Positions
+from ckptdoctor.facts.rope_scaling import Scaling
+from ckptdoctor.facts.rope_target import RopeOfBoth
 from ckptdoctor.facts.sizes import ShapeMismatch, Size
+from ckptdoctor.facts.unmerged import Unmerged
 from ckptdoctor.unknown import Known
 
 __all__ = ["Architecture", "Draft", "Fc", "Flags", "Matrix", "Names", "Writing"]
@@ -18,12 +23,29 @@ __all__ = ["Architecture", "Draft", "Fc", "Flags", "Matrix", "Names", "Writing"]
 
 @dataclass(frozen=True)
 class Architecture:
-    """`architectures` of the config. `algorithm` and `attention` are what that class builds, where it is known."""
+    """`architectures` of the config. `algorithm` and `attention` are what that class builds, where it is known.
+
+    `as_text` says that the name is no item of a list, `ordinary` that it is that of an ordinary model. `nested` is a
+    class name that stands in an inner object alone, where no engine looks for it. `in_layers` says that the config is
+    in the speculators format, whose engines go by its model_type instead: `format_algorithm` is the kind of draft that
+    `speculators_model_type` means, `layer_attention` the attention that the model_type of the layer inside means.
+    `wrapped` says that the config is in the form of the first vLLM releases with EAGLE, model_type eagle around the
+    layer's config.
+    """
 
     name: str | None
     line: int | None
     algorithm: str | None
     attention: str | None
+    ordinary: bool = False
+    nested: str | None = None
+    in_layers: bool = False
+    wrapped: bool = False
+    as_text: bool = False
+    format_name: str | None = None
+    format_algorithm: str | None = None
+    layer_type: str | None = None
+    layer_attention: str | None = None
 
 
 @dataclass(frozen=True)
@@ -32,7 +54,8 @@ class Writing:
 
     `id` is `unknown` when no writer's signs suffice. `records_ids`, `map` and `mask` (of a draft vocabulary: d2t and
     t2d) are `always`, `sometimes`, `mostly` or `never`; `map_order` is `ascending` or `frequency`. All are `unknown`
-    for an unknown writer.
+    for an unknown writer. `rope_base` is the rotary base that it trains with whatever the config says, None where it
+    goes by the config or nothing is known.
     """
 
     id: str
@@ -41,6 +64,7 @@ class Writing:
     map: str
     mask: str
     map_order: str
+    rope_base: float | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +111,8 @@ class Flags:
     use_aux_hidden_state: bool | None
     bias: bool | None
     attention_bias: bool | None
+    qkv_bias: bool | None
+    eagle_fc_bias: bool | None
     embed_requires_grad: bool | None
     tie_word_embeddings: bool | None
 
@@ -98,7 +124,10 @@ class Names:
     `prefixes` stand before names; `layer_names` is how the layers are called in the file (`midlayer`,
     `layers.0`); `layer_stems` are other names under which most of the parts of a layer stand (`decoder.`).
     `collisions` are stored names that mean a parameter which another name already gives. `private` are a
-    trainer's own names, which count as what they mean.
+    trainer's own names, which count as what they mean. `numberless` says that the one stored layer has a name without a
+    number (`midlayer`), beside which there can be no other. `qkv_biases` are the stored biases of q, k and v,
+    `fused` the projections that are stored as one matrix as engines keep them, `unmerged` the weights that are not
+    there as one.
     """
 
     prefixes: tuple[Prefix, ...]
@@ -111,6 +140,10 @@ class Names:
     private: tuple[PrivateNames, ...]
     has_input_norm: bool
     fc_norm_count: int
+    numberless: bool = False
+    fused: tuple[str, ...] = ()
+    unmerged: tuple[Unmerged, ...] = ()
+    qkv_biases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,8 +155,11 @@ class Draft:
     algorithms that draft a block in one pass. `tabled` is True where the full set of parameters is
     known, so that missing ones can be told. `attention` is `llama`, `qwen3` (with q_norm and k_norm) or
     `mla`. `depth_claimed` and `depth_stored` count decoder layers. `target_hidden_size` is the config's
-    word. `model_type` is the config's kind: its own, else that of the layer inside, else that of the speculators
-    format. `sizes` are claims of the config that no tensor bears out, `shapes` tensors that fit no size.
+    word. `depth_of_target` says that num_hidden_layers is the number of layers of the target that was named, which is
+    not known of any other. `model_type` is the config's kind: its own, else that of the layer inside, else that of the
+    speculators format. `scaling` are its descriptions of rotary scaling, in both spellings; `rope` is its rotary
+    embedding against the target's. `sizes` are claims of the config that no tensor bears out, `shapes` tensors that fit
+    no size, `absent_sizes` those that are not given and that engines fill in with others than the tensors have.
     """
 
     algorithm: str
@@ -152,8 +188,13 @@ class Draft:
     embedding: Known[Matrix | None]
     names: Known[Names]
     sizes: Known[tuple[Size, ...]]
+    absent_sizes: Known[tuple[AbsentSize, ...]]
     shapes: Known[tuple[ShapeMismatch, ...]]
     flags: Flags
     aux: AuxLayers
     positions: Positions
+    scaling: tuple[Scaling, ...]
+    rope: Known[RopeOfBoth]
+    dtypes: Dtypes
     malformed: tuple[Malformed, ...]
+    depth_of_target: bool = False

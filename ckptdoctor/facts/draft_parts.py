@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from ckptdoctor.checkpoint import TensorInfo
 from ckptdoctor.facts.config import Config
-from ckptdoctor.facts.draft import Architecture, Fc, Matrix, Names, Writing
+from ckptdoctor.facts.draft import Fc, Matrix, Names, Writing
 from ckptdoctor.facts.knowledge import Algorithm, Knowledge
 from ckptdoctor.facts.layout import Layout
 from ckptdoctor.facts.names import Named, prefixes_of
 from ckptdoctor.facts.private_names import private_names_of
 from ckptdoctor.facts.signs import Verdict
 from ckptdoctor.facts.target import Target
+from ckptdoctor.facts.unmerged import unmerged_of
 from ckptdoctor.unknown import Known, Unknown
 
 __all__ = [
-    "architecture_of",
     "fc_of",
     "first_attention_input",
     "matrix_of",
@@ -34,24 +33,16 @@ def model_type_of(config: Config) -> str | None:
     return next((f.value for f in config.all_of(places) if isinstance(f.value, str)), None)
 
 
-def architecture_of(config: Config, known: Knowledge) -> Architecture:
-    """The first name of `architectures`, and what is known of it."""
-    field = config.at("architectures")
-    value: Any = field.value if field else None
-    name = value[0] if isinstance(value, list) and value else value
-    if not isinstance(name, str):
-        return Architecture(None, field.line if field else None, None, None)
-    entry = known.architectures.get(name, {})
-    return Architecture(name, field.line if field else None, entry.get("algorithm"), entry.get("attention"))
-
-
 def writing_of(written: Verdict, known: Knowledge) -> Writing:
     """What is known of the writer that the signs name."""
     if written.winner is None:
-        return Writing("unknown", "an unknown writer", *["unknown"] * 4)
+        return Writing("unknown", "an unknown writer", "unknown", "unknown", "unknown", "unknown")
     writer = known.writers[written.winner]
-    habits = (writer.conventions[key] for key in ("records_ids", "map", "mask", "map_order"))
-    return Writing(writer.id, writer.name, *habits)
+    said = writer.conventions
+    return Writing(
+        writer.id, writer.name, said["records_ids"], said["map"], said["mask"], said["map_order"],
+        rope_base=said.get("rope_theta"),
+    )  # fmt: skip
 
 
 def matrix_of(info: TensorInfo | None) -> Matrix | None:
@@ -63,7 +54,7 @@ def matrix_of(info: TensorInfo | None) -> Matrix | None:
 
 def first_attention_input(canonical: Mapping[str, TensorInfo]) -> Known[int]:
     """Columns of the query projection of layer 0."""
-    for projection in ("q_proj", "q_a_proj"):
+    for projection in ("q_proj", "q_a_proj", "qkv_proj"):
         info = canonical.get(f"layers.0.self_attn.{projection}.weight")
         if info is not None and len(info.shape) == 2:
             return info.shape[1]
@@ -125,5 +116,9 @@ def names_of(
         layer_stems=layout.stems,
         private=private_names_of(named.values()),
         has_input_norm="input_norm.weight" in canonical,
+        fused=tuple(t.name for n, t in canonical.items() if re.search(r"\.(qkv_proj|gate_up_proj)\.weight", n)),
+        unmerged=unmerged_of(named.values(), known.naming),
+        numberless=layout.layer_names == ("midlayer",) and len(layout.layers) == 1,
+        qkv_biases=tuple(t.name for n, t in canonical.items() if re.search(r"\.self_attn\.(q|k|v|qkv)_proj\.bias$", n)),
         fc_norm_count=sum(re.match(r"fc_norm\.\d+\.weight$", n) is not None for n in canonical),
     )

@@ -6,6 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ckptdoctor.checkpoint import Checkpoint, Fault
+from ckptdoctor.facts.containers import (
+    Foreign,
+    GgufDraft,
+    Leftover,
+    adapter_alone,
+    foreign_of,
+    ggufs_of,
+    leftovers_of,
+)
 from ckptdoctor.unknown import Known, Unknown
 
 __all__ = ["QUANT_CONFIG", "Files", "describe_files"]
@@ -66,11 +75,13 @@ class QuantConfig:
 class Files:
     """The files of a checkpoint.
 
-    `kind` is `safetensors` or `pickle`; `size` is in bytes. `has_config` says whether a config.json is
-    there; `whole_folder` is False when the person named a single file. `nested_in` is the key of a
-    trainer's saved state in which the tensors sit. `beside` compares a pickle that lies beside the
+    `kind` is `safetensors`, `pickle`, or `other` where no weights can be read; `size` is in bytes. `has_config` says
+    whether a config.json is there; `whole_folder` is False when the person named a single file. `nested_in` is the key
+    of a trainer's saved state in which the tensors sit. `beside` compares a pickle that lies beside the
     safetensors: None without one, or when both hold the same names. `code` is `auto_map`, None without one;
-    `quant_config` is hf_quant_config.json, None without one.
+    `quant_config` is hf_quant_config.json, None without one. `foreign` are files of other formats, `ggufs` those of
+    llama.cpp; `leftovers` is what a trainer left; `adapter_alone` says that all weights are those of a low-rank
+    adapter.
     """
 
     kind: str
@@ -86,6 +97,10 @@ class Files:
     beside: Known[NameDifference | None]
     code: CodeMap | None
     quant_config: QuantConfig | None
+    foreign: tuple[Foreign, ...] = ()
+    ggufs: tuple[GgufDraft, ...] = ()
+    leftovers: tuple[Leftover, ...] = ()
+    adapter_alone: bool = False
 
 
 def describe_files(checkpoint: Checkpoint) -> Files:
@@ -104,6 +119,10 @@ def describe_files(checkpoint: Checkpoint) -> Files:
         beside=_difference(checkpoint),
         code=_code(checkpoint),
         quant_config=_quant_config(checkpoint),
+        foreign=foreign_of(checkpoint),
+        ggufs=ggufs_of(checkpoint),
+        leftovers=leftovers_of(checkpoint),
+        adapter_alone=adapter_alone(checkpoint),
     )
 
 
@@ -115,13 +134,16 @@ def _code(checkpoint: Checkpoint) -> CodeMap | None:
         return None
     names = frozenset(checkpoint.names_in_folder())
     absent: list[AbsentCode] = []
-    for kind, value in mapping.items():
-        module, dot, _ = value.rpartition(".") if isinstance(value, str) else ("", "", "")
-        if not dot or "--" in module:
-            continue
-        top = module.split(".")[0]
-        if f"{top}.py" not in names and top not in names:
-            absent.append(AbsentCode(f"auto_map.{kind}", kind, value, f"{module.replace('.', '/')}.py"))
+    for kind, values in mapping.items():
+        # AutoTokenizer names two classes, the slow one and the fast one.
+        for value in values if isinstance(values, list) else [values]:
+            module, dot, _ = value.rpartition(".") if isinstance(value, str) else ("", "", "")
+            if not dot or "--" in module:
+                continue
+            top = module.split(".")[0]
+            if f"{top}.py" not in names and top not in names:
+                absent.append(AbsentCode(f"auto_map.{kind}", kind, value, f"{module.replace('.', '/')}.py"))
+                break
     return CodeMap(tuple(absent), len(absent) == len(mapping))
 
 

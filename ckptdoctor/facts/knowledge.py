@@ -80,7 +80,7 @@ class Writer:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """All of it, by id."""
+    """All of it, by id. `words` are the files of rules/facts by name."""
 
     fields: Mapping[str, Any]
     naming: Mapping[str, Any]
@@ -90,6 +90,7 @@ class Knowledge:
     architectures: Mapping[str, Mapping[str, str]]
     writers: Mapping[str, Writer]
     tokens: Mapping[str, Any]
+    words: Mapping[str, Mapping[str, Any]]
 
 
 @lru_cache(maxsize=4)
@@ -100,10 +101,12 @@ def knowledge(root: Path | None = None) -> Knowledge:
     decoder = algorithms.pop("decoder")
     architectures = algorithms.pop("architectures")
     writers = [_load(p) for p in sorted((base / "writers").glob("*.yaml"))]
+    words = {p.stem: _load(p) for p in sorted((base / "facts").glob("*.yaml"))}
     return Knowledge(
-        fields=_load(base / "facts" / "fields.yaml"),
-        naming=_load(base / "facts" / "naming.yaml"),
-        tokens=_load(base / "facts" / "tokens.yaml"),
+        fields=words["fields"],
+        naming=words["naming"],
+        tokens=words["tokens"],
+        words=words,
         algorithms={name: _algorithm(raw, algorithms) for name, raw in algorithms.items()},
         attention={kind: _parameters(rows) for kind, rows in decoder["attention"].items()},
         feed_forward=_parameters(decoder["feed_forward"]),

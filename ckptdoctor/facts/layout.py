@@ -251,7 +251,7 @@ def _strangers(strange: Sequence[Named], missing: Sequence[Missing], known: Know
     for name in strange:
         if any(p.search(name.canonical) for p in buffers):
             kind = "buffer"
-        elif any(p.search(name.stored) or p.search(name.canonical) for p in copies):
+        elif any((not name.prefix and p.search(name.stored)) or p.search(name.canonical) for p in copies):
             kind = "target"
         else:
             kind = "unknown"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 __all__ = ["Named", "Prefix", "canonical_names", "prefixes_of"]
 
 MAX_STRIPPED = 8
+_DEEPEST = 8
+_IN_LAYER = re.compile(r"(midlayer|layers\.\d+)\.")
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,29 @@ def canonical_names(names: Iterable[str], naming: Mapping[str, Any], *, strip_mo
     aliases = [(re.compile(row["from"]), row["to"]) for row in naming["layer_aliases"]]
     single = [(re.compile(row["from"]), row["to"]) for row in naming["parameter_aliases"]] if strip_model else []
     found = {name: _name(name, prefixes, aliases, single) for name in names}
+    if strip_model and (around := _around([n.canonical for n in found.values()], naming["layouts"]["bare"])):
+        found = {name: _name(name, [*prefixes, around], aliases, single) for name in found}
     return _with_private(found, naming) if strip_model else found
+
+
+def _around(canonical: Sequence[str], bare: Sequence[str]) -> str:
+    """A prefix that is not known and that every name of a draft begins with, but for those that often go without one.
+
+    Only where a decoder layer and a parameter outside of layers stand under it; `""` otherwise.
+    """
+    inner = [name for name in canonical if not name.startswith(tuple(bare))]
+    if not inner:
+        return ""
+    common = min(inner).split(".")[:_DEEPEST]
+    last = max(inner).split(".")
+    while common and common != last[: len(common)]:
+        common.pop()
+    for length in range(len(common), 0, -1):
+        prefix = ".".join(common[:length]) + "."
+        rest = [name.removeprefix(prefix) for name in inner]
+        if any(_IN_LAYER.match(r) for r in rest) and any(re.match(r"(fc|norm)\.weight$", r) for r in rest):
+            return prefix
+    return ""
 
 
 def _with_private(found: Mapping[str, Named], naming: Mapping[str, Any]) -> dict[str, Named]:
@@ -110,8 +134,11 @@ def prefixes_of(named: Iterable[Named], naming: Mapping[str, Any]) -> tuple[Pref
     found: list[Prefix] = []
     for text, count in counts.most_common():
         carriers = [n for n in all_named if n.prefix == text]
-        trainer = next((source for prefix, source in sources.items() if prefix in text), None)
-        doubled = any(text.count(p) > 1 for p in (*sources, model))
+        pieces = _pieces(text, (*sources, model))
+        trainer = next((sources[piece] for piece in pieces if piece in sources), None)
+        if trainer is None and any(piece != model for piece in pieces):
+            trainer = "an object around the draft"
+        doubled = any(pieces.count(piece) > 1 for piece in pieces)
         found.append(
             Prefix(
                 text=text,
@@ -125,3 +152,13 @@ def prefixes_of(named: Iterable[Named], naming: Mapping[str, Any]) -> tuple[Pref
             )
         )
     return tuple(found)
+
+
+def _pieces(text: str, known: Sequence[str]) -> list[str]:
+    """A prefix as the known ones that it is made of, the longest first, and words that are not known."""
+    pieces: list[str] = []
+    while text:
+        piece = max((p for p in known if text.startswith(p)), key=len, default=text.partition(".")[0] + ".")
+        pieces.append(piece)
+        text = text[len(piece) :]
+    return pieces

@@ -26,7 +26,8 @@ class Positions:
     the two spellings, `base` the one that is there. `only_new` are the fields of the old spelling that are lacking
     although `rope_parameters` gives them. `scaling` is the kind of scaling (`default` for none). `limit` is
     max_position_embeddings (at `key`, `line`), `rows` the positions that engines compute a table for. `fixed` says that
-    the table's values do not depend on its length, so that it can be made longer.
+    the table's values do not depend on its length, so that it can be made longer. `assumed` is the
+    max_position_embeddings that engines take for a flat config that gives none, where its model_type has a default.
     """
 
     place: str
@@ -41,6 +42,7 @@ class Positions:
     base_line: int | None
     rows: int | None
     fixed: bool
+    assumed: int | None
 
 
 def read_positions(config: Config, words: Mapping[str, Any]) -> Positions:
@@ -48,11 +50,13 @@ def read_positions(config: Config, words: Mapping[str, Any]) -> Positions:
     places = [f"{place}." if place else "" for place in words["places"]]
     held = [p for p in places if any(config.at(p + key) for key in (_BASE, _SCALING, NEW_SPELLING))]
     place = held[0] if held else ""
-    old_base, new = config.at(place + _BASE), _object(config, place + NEW_SPELLING)
+    old_base, new = config.number(place + _BASE), _object(config, place + NEW_SPELLING)
+    if not _each(new):
+        config.number(f"{place}{NEW_SPELLING}.{_BASE}")
     old_scaling = _object(config, place + _SCALING)
     given = new or old_scaling
     scaling = _kind(given)
-    limits = [f for f in config.all_of(words["limit"]) if _number(f.value) and float(f.value).is_integer()]
+    limits = [f for key in words["limit"] if (f := config.number(key, whole=True)) is not None]
     limit = limits[0] if limits else None
     first = _number(old_base.value) if old_base else None
     second = _number(new.get(_BASE))
@@ -68,6 +72,7 @@ def read_positions(config: Config, words: Mapping[str, Any]) -> Positions:
         line=limit.line if limit else None,
         base_line=_line(config.at(place + NEW_SPELLING), old_base),
         rows=_rows(int(limit.value), scaling, given, words) if limit else None,
+        assumed=None if config.all_of(words["limit"]) else _assumed(config, words["assumed"]),
         fixed=all(_kind(said) in words["fixed"] for said in (new, old_scaling, *_each(new))),
     )
 
@@ -94,6 +99,12 @@ def _rows(limit: int, scaling: str, given: Mapping[str, Any], words: Mapping[str
         original = _number(given.get("original_max_position_embeddings")) or limit
         return int(min(original * factor, 2**50))
     return int(min(limit * factor, 2**50)) if scaling in words["times_factor"] else limit
+
+
+def _assumed(config: Config, by_type: Mapping[str, int]) -> int | None:
+    kind = config.at("model_type")
+    flat = config.at("hidden_size") is not None and kind is not None and isinstance(kind.value, str)
+    return by_type.get(kind.value) if flat and kind is not None else None
 
 
 def _each(new: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ckptdoctor.facts.attention_geometry import default_head_dim
 from ckptdoctor.facts.config import Config, Field
 from ckptdoctor.facts.layout import Placed
 
@@ -57,14 +58,14 @@ class Claims:
 
 def claims_of(config: Config) -> Claims:
     """The sizes that the draft's config claims or implies."""
-    return claims_from(config.size)
+    return claims_from(config.size, default_head_dim(config))
 
 
-def claims_from(size: Callable[[str], Field | None]) -> Claims:
+def claims_from(size: Callable[[str], Field | None], head_dim_unless_given: int | None = None) -> Claims:
     """The sizes that `size` gives by name, and those that follow from them, as every engine derives them.
 
-    `head_dim` is hidden_size // num_attention_heads unless given, key/value heads are the heads unless
-    given (transformers LlamaConfig; SGLang and vLLM alike).
+    `head_dim` is `head_dim_unless_given` or hidden_size // num_attention_heads unless given, key/value heads are the
+    heads unless given (transformers LlamaConfig; SGLang and vLLM alike).
     """
     values: dict[str, int] = {}
     words: dict[str, str] = {}
@@ -86,6 +87,8 @@ def claims_from(size: Callable[[str], Field | None]) -> Claims:
     head_dim, head_dim_field = get("head_dim")
     kv_heads = kv_heads or heads
     derived = "head_dim"
+    if head_dim is None and head_dim_unless_given:
+        head_dim, derived = head_dim_unless_given, f"head_dim ({head_dim_unless_given} by its model_type)"
     if head_dim is None and hidden and heads:
         head_dim, derived = hidden // heads, "(hidden_size // num_attention_heads)"
     claim("H", hidden, "hidden_size", hidden_field)
@@ -126,7 +129,7 @@ def measure_sizes(
     witness: dict[tuple[str, int], str] = {}
     for item in placed.values():
         dims = item.parameter.shape
-        if len(dims) == len(item.tensor.shape):
+        if len(dims) == len(item.tensor.shape) and not _is_packed(item):
             for symbol, length in zip(dims, item.tensor.shape, strict=True):
                 if symbol.isalpha() and symbol != "A":
                     votes[symbol][length] += 1
@@ -163,7 +166,7 @@ def measure_sizes(
 
 def _mismatch(item: Placed, values: Mapping[str, int], attention_input: Mapping[str, str]) -> ShapeMismatch | None:
     dims = item.parameter.shape
-    if not dims or item.parameter.judged:
+    if not dims or item.parameter.judged or _is_packed(item):
         return None
     expected = [_value(_resolve(dim, item.layer, attention_input), values) for dim in dims]
     found = item.tensor.shape
@@ -182,6 +185,11 @@ def _mismatch(item: Placed, values: Mapping[str, int], attention_input: Mapping[
     because = _explain(dims, item.layer, attention_input)
     first = item.layer == 0 and "A" in dims
     return ShapeMismatch(item.tensor.name, item.tensor.file, shape, found, because, first)
+
+
+def _is_packed(item: Placed) -> bool:
+    """Whether a matrix holds several values in a byte, so that its columns are not those of the parameter."""
+    return item.tensor.dtype == "U8" and len(item.parameter.shape) == 2
 
 
 def _resolve(dim: str, layer: int | None, attention_input: Mapping[str, str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ckptdoctor.facts.knowledge import Knowledge, Parameter
 from ckptdoctor.facts.names import Named
@@ -26,7 +26,10 @@ class ParameterTable:
             if parameter.name in exact:
                 self._layer[parameter.name].append(parameter)
         self._suffixes = frozenset(known.naming["quantised_suffixes"])
+        self._fused: Mapping[str, Sequence[str]] = known.naming["fused"]
         self._stand_ins = tuple(known.naming["stand_ins_for_weight"])
+        self._state = re.compile(known.words["quantisation"]["bitsandbytes"])
+        self._cache = re.compile(known.words["quantisation"]["cache"])
 
     @staticmethod
     def _split(rows: Sequence[Parameter]) -> tuple[dict[str, Parameter], list[tuple[re.Pattern[str], Parameter]]]:
@@ -46,6 +49,11 @@ class ParameterTable:
         if found is not None:
             return found
         module, _, last = canonical.rpartition(".")
+        if ".weight." in canonical and self._state.search(canonical):
+            module, last = canonical.rsplit(".weight.", 1)[0], "weight_scale"
+        layer = LAYER.match(canonical)
+        if layer is not None and self._cache.search(canonical):
+            return Parameter(canonical, optional=True, judged="quantised"), int(layer.group(1))
         if last == "bias" or last in self._suffixes:
             owner = self._plain(f"{module}.weight")
             if owner is not None:
@@ -70,10 +78,14 @@ class ParameterTable:
         return None
 
     def stand_ins(self, named: Iterable[Named]) -> frozenset[str]:
-        """Plain names that are stored in a packed form (`q_proj.weight_packed` for `q_proj.weight`)."""
+        """Plain names that are stored in a packed form (`q_proj.weight_packed`), or as a part of a fused `qkv_proj`."""
         found: set[str] = set()
         for name in named:
             module, _, last = name.canonical.rpartition(".")
             if last in self._stand_ins:
                 found.add(f"{module}.weight")
+            whole = next((f for f in self._fused if module.endswith(f".{f}")), None)
+            if whole is not None and last in ("weight", "bias", *self._stand_ins):
+                end = "bias" if last == "bias" else "weight"
+                found.update(f"{module.removesuffix(whole)}{part}.{end}" for part in self._fused[whole])
         return frozenset(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ class Target:
     state-space or linear layers) are what engines look at when they choose how to run it. `root` is the
     folder, for its tokenizer files; None when a single file was named. `dense_layers` is how many layers
     stand before the first with experts (`first_k_dense_replace`), 0 where the config does not say. `max_positions` is
-    the number of positions that it can take (`max_position_embeddings`).
+    the number of positions that it can take (`max_position_embeddings`). `config` is the object that the sizes came
+    from, `document` the whole config.json.
     """
 
     path: str
@@ -46,6 +47,8 @@ class Target:
     is_hybrid: bool = False
     dense_layers: int = 0
     max_positions: Known[int] = _NO_POSITIONS
+    config: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    document: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 def read_target(path: str, known: Knowledge | None = None) -> Target:
@@ -81,6 +84,8 @@ def read_target(path: str, known: Knowledge | None = None) -> Target:
         is_hybrid=any(config.get(key) for key in words["hybrid"]),
         dense_layers=_count(config.get("first_k_dense_replace")),
         max_positions=_size(config, words["max_positions"]),
+        config=config,
+        document=document.object,
     )
 
 

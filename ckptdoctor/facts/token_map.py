@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     IntArray = npt.NDArray[np.int64]
 
-__all__ = ["GivenTokenMap", "TokenMap", "given_token_map", "read_token_map"]
+__all__ = ["GivenTokenMap", "TokenMap", "given_token_map", "ids_of", "read_content", "read_token_map"]
 
 FILE_LIMIT = 64 * 1024 * 1024
 """Bytes of a token map at most: as many as eight million ids of 64 bits take."""
@@ -87,16 +87,36 @@ def read_token_map(path: str, vocab_size: Known[int] | None = None) -> TokenMap:
     Nothing in the file is executed. Raises `CannotExamineError` with one sentence when it cannot be read.
     """
     size = Unknown("the target (--target PATH)") if vocab_size is None else vocab_size
-    place = Path(path)
+    form, content = _read(Path(path), path)
+    return _describe(path, form, content, size)
+
+
+def read_content(place: Path, name: str) -> Any:
+    """What the file `place` (`.pt`, `.npy` or `.json`, called `name` to the person) holds: an array, a list, a mapping.
+
+    Nothing in it is executed. Raises `CannotExamineError` with one sentence when it cannot be read.
+    """
+    content = _read(place, name)[1]
+    return {key: _plain(value) for key, value in content.items()} if isinstance(content, dict) else content
+
+
+def ids_of(content: Any) -> IntArray | None:
+    """The numbers in an array or a list as int64, shape [D]; None where they are no single row of whole numbers."""
+    array, _ = _numbers(content)
+    if array is None or array.ndim != 1 or array.dtype.kind == "b":
+        return None
+    return _whole(array)
+
+
+def _read(place: Path, name: str) -> tuple[str, Any]:
     try:
         if not place.is_file():
-            raise CannotExamineError(f"{show(path)}: no such file")
+            raise CannotExamineError(f"{show(name)}: no such file")
         if place.stat().st_size > FILE_LIMIT:
-            raise CannotExamineError(f"{show(path)}: a token map has at most {FILE_LIMIT} bytes")
-        form, content = _content(place, path)
+            raise CannotExamineError(f"{show(name)}: a token map has at most {FILE_LIMIT} bytes")
+        return _content(place, name)
     except (OSError, ValueError) as error:
-        raise CannotExamineError(f"{show(path)}: cannot be read ({show(error)})") from None
-    return _describe(path, form, content, size)
+        raise CannotExamineError(f"{show(name)}: cannot be read ({show(error)})") from None
 
 
 def given_token_map(launch: Launch | None, root: Path, vocab_size: Known[int]) -> GivenTokenMap | None:
@@ -137,7 +157,7 @@ def _content(place: Path, name: str) -> tuple[str, Any]:
     if start.startswith(b"\x93NUMPY"):
         return "npy", np.load(place, mmap_mode="r", allow_pickle=False)
     if start.lstrip()[:1] in (b"[", b"{"):
-        document = read_json(place.read_bytes(), name, depth=1)
+        document = read_json(place.read_bytes(), name, depth=2)
         if not document.readable:
             raise CannotExamineError(f"{show(name)}: this JSON cannot be read")
         return "json", document.value
@@ -146,7 +166,11 @@ def _content(place: Path, name: str) -> tuple[str, Any]:
 
 def _plain(content: Any) -> Any:
     """A tensor as an array (bfloat16 as float32), anything else as it is."""
-    import torch
+    import sys
+
+    torch = sys.modules.get("torch")  # without it nothing here is a tensor
+    if torch is None:
+        return content
 
     if not isinstance(content, torch.Tensor):
         return content

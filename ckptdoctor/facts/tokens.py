@@ -14,7 +14,9 @@ from typing import Any
 
 from ckptdoctor.checkpoint.siblings import Siblings
 from ckptdoctor.facts.chat_templates import Written, read_template, written_by
+from ckptdoctor.facts.config import Config
 from ckptdoctor.facts.knowledge import knowledge
+from ckptdoctor.facts.own_tokenizer import ConfigToken, OtherTokenizer, config_tokens, differs, holds_tokenizer
 from ckptdoctor.facts.single_pieces import NEVER_WRITTEN, SinglePieces, read_single_pieces
 from ckptdoctor.facts.target import Target
 from ckptdoctor.facts.vocab import VocabMap
@@ -28,6 +30,7 @@ _NO_SINGLES = Unknown(_NO_TOKENIZER)
 _ENDS_TURN = "ends every assistant turn"
 _ENDS = "ends a text or a turn"
 _WRITTEN = "written by the chat template"
+_ADDED = "added to the tokenizer"
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,9 @@ class Tokens:
     a chat template writes, and the added tokens that mark tool calls and reasoning. `turn_end` is the one that ends
     every assistant turn: what the chat template writes after the text of a message, of those that the configs name as
     an end. `turn_ends` are all such, `turn_end` first (gpt-oss ends answers with one token, tool calls with another).
-    `bytes` and `digits` are the tokens of single bytes and digits.
+    `bytes` and `digits` are the tokens of single bytes and digits. `brought` says that the draft brings a tokenizer of
+    its own, `other` how it differs from the target's if it is of another family, and `beyond` its added tokens that the
+    draft's vocabulary does not reach. `configured` are the special ids of the draft's config.
     """
 
     specials: tuple[Token, ...]
@@ -75,6 +80,10 @@ class Tokens:
     turn_ends: tuple[Token, ...] = ()
     bytes: Known[SingleTokens] = _NO_SINGLES
     digits: Known[SingleTokens] = _NO_SINGLES
+    brought: bool = False
+    other: Known[OtherTokenizer | None] = _NO_SINGLES
+    beyond: tuple[Token, ...] = ()
+    configured: tuple[ConfigToken, ...] = ()
 
     @property
     def unreachable_told(self) -> Known[tuple[str, ...]]:
@@ -82,13 +91,17 @@ class Tokens:
         return self.unreachable if isinstance(self.unreachable, Unknown) else tuple(t.told for t in self.unreachable)
 
 
-def describe_tokens(root: Path, target: Target | None, vocab: VocabMap) -> Tokens:
-    """Look for tokenizer files beside the target, else beside the draft, and compare with the map."""
+def describe_tokens(root: Path, target: Target | None, vocab: VocabMap, config: Config | None = None) -> Tokens:
+    """Look for tokenizer files beside the target, else beside the draft, and compare with the map.
+
+    With `config`, the special ids that it names are looked at too.
+    """
     places = [target.root] if target is not None and target.root is not None else []
+    mine = Siblings(root)
+    own = _read(mine)
+    theirs = _read(Siblings(places[0])) if places else _Book()
     ends: list[int] = list(target.eos_token_ids) if target is not None else []
-    book = _Book()
-    for place in (*places, root):
-        book = _read(Siblings(place))
+    for book in (theirs, own):
         if book.texts or book.ends:
             break
     ends += [i for i in book.ends if i not in ends]
@@ -110,7 +123,15 @@ def describe_tokens(root: Path, target: Target | None, vocab: VocabMap) -> Token
     if not known and not isinstance(unreachable, Unknown):
         unreachable = Unknown(_NO_TOKENIZER)
     singles = _singles((*places, root), allowed)
-    return Tokens(known, unreachable, turn_end, reachable, closing, *singles)
+    claimed = vocab.claimed_size
+    beyond = () if claimed is None else tuple(Token(i, t, _ADDED) for i, t in sorted(own.texts.items()) if i >= claimed)
+    return Tokens(
+        known, unreachable, turn_end, reachable, closing, *singles,
+        brought=holds_tokenizer(mine.names),
+        other=differs(own.texts, theirs.texts),
+        beyond=beyond,
+        configured=() if config is None else config_tokens(config, vocab.size, target),
+    )  # fmt: skip
 
 
 def _turn_ends(ends: list[int], written: Written, book: _Book, words: Mapping[str, Any]) -> list[int]:

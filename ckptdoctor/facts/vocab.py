@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
 from ckptdoctor.facts.config import Config
 from ckptdoctor.facts.maps import MapReading, Violation, read_map
+from ckptdoctor.facts.side_maps import side_maps
 from ckptdoctor.facts.target import Target
 from ckptdoctor.unknown import Known, Unknown
 
@@ -58,8 +59,8 @@ class VocabMap:
     that). `lengths` are all sources of the draft
     vocabulary's size, `lengths_agree` whether they are one; `head_padding` how many rows more than d2t has entries a
     head of a round size has (0 where they do not look like padding). `mask_count` is how many ids t2d marks, `mask_cut`
-    whether it ends with its last mark. The fields from `readings` on are those of `maps.MapReading`; None where no d2t
-    is stored.
+    whether it ends with its last mark. `side_maps` are files beside the weights in which trainers keep such a map. The
+    fields from `readings` on are those of `maps.MapReading`; None where no d2t is stored.
     """
 
     d2t: Known[MapTensor | None]
@@ -86,6 +87,7 @@ class VocabMap:
     order: Known[str]
     padding: Known[int]
     map: MapReading | None
+    side_maps: tuple[str, ...] = ()
 
     @property
     def proposable(self) -> Known[frozenset[int] | None]:
@@ -176,6 +178,7 @@ def describe_vocab(
         order=reading.order if reading else missing,
         padding=reading.padding if reading else missing,
         map=reading,
+        side_maps=side_maps(checkpoint),
     )
 
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from ckptdoctor.facts import Facts
 from ckptdoctor.repair.edits import Edit
 from ckptdoctor.repair.proposal import Case, RefusedError
-from ckptdoctor.serving import LoadPlan, contracts
+from ckptdoctor.serving import LoadPlan
 from ckptdoctor.unknown import Unknown
 
 __all__ = [
     "ORDER",
     "Option",
     "Score",
-    "builds_a_draft",
     "helps",
     "lost",
     "score",
@@ -99,13 +98,6 @@ def helps(case: Case, scores: Sequence[Score], later: Sequence[Option] = ()) -> 
     now = _scores(case, (), later)
     ours = [i for i, p in enumerate(case.plans) if f"{p.engine}=={p.version}" in case.finding_engines]
     return any(scores[i] < now[i] for i in ours or range(len(now)))
-
-
-def builds_a_draft(plan: LoadPlan, facts: Facts) -> bool:
-    """Whether the class that this release builds is one for drafts of this kind. True where it builds none."""
-    classes = contracts()[plan.engine].raw["classes"].values()
-    entries = [c for c in classes if c["name"] == plan.model_class and "algorithms" in c]
-    return not entries or any(facts.draft.algorithm in c["algorithms"] for c in entries)
 
 
 def _by_size(options: Sequence[Option]) -> list[int]:

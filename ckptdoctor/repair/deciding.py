@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ckptdoctor.facts.launch import Launch
+from ckptdoctor.facts.asked import NOTHING_ASKED, Asked
 from ckptdoctor.findings import Finding, Severity
 from ckptdoctor.planning import Chosen
 from ckptdoctor.repair.edits import conflict
@@ -23,15 +23,15 @@ class Options:
     """What the person asked for.
 
     `unsafe` allows repairs that rest on an assumption. `select` are rule ids, names, families or treatments: only
-    these are made, and notes too; empty for all that answer an error or a warning. `deep` lets facts read weights.
+    these are made, and notes too; empty for all that answer an error or a warning. `asked` is what facts may use beside
+    the files.
     """
 
     unsafe: bool = False
     select: tuple[str, ...] = ()
     engines: tuple[Chosen, ...] = ()
-    launch: Launch | None = None
     trained_with: str | None = None
-    deep: bool = False
+    asked: Asked = NOTHING_ASKED
 
 
 @dataclass(frozen=True)

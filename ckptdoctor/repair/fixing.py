@@ -13,7 +13,8 @@ from ckptdoctor.checkpoint import Checkpoint, open_checkpoint
 from ckptdoctor.errors import UsageError
 from ckptdoctor.examining import Survey, rulebook, survey
 from ckptdoctor.facts import Target, read_target
-from ckptdoctor.facts.launch import parse_launch
+from ckptdoctor.facts.asked import Asked
+from ckptdoctor.facts.launch_files import read_launch
 from ckptdoctor.findings import Finding, Severity
 from ckptdoctor.planning import chosen_engines, writer_named
 from ckptdoctor.repair.assemble import Assembly, assemble
@@ -106,9 +107,8 @@ def fix(
         unsafe=unsafe,
         select=tuple(select),
         engines=tuple(chosen_engines(engines)),
-        launch=parse_launch(launch) if launch is not None else None,
         trained_with=writer_named(trained_with),
-        deep=deep,
+        asked=Asked(launch=read_launch(launch) if launch is not None else None, deep=deep),
     )
     with _reading(path):
         known_target = read_target(str(target)) if target is not None else None
@@ -231,8 +231,7 @@ class _Job:
                 "the tensors of the written copy are not those that were planned; it was not published"
             )
         options = self.options
-        launch, writer = options.launch, self.plan.writer
-        found = survey(copy, self.target, self.rules, options.engines, launch, writer, deep=options.deep)
+        found = survey(copy, self.target, self.rules, options.engines, options.asked, self.plan.writer)
         more = _serious(found) - _serious(self.plan.after)
         if more:
             names = listing(sorted(more), 6)

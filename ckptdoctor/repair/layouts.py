@@ -12,6 +12,7 @@ from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.facts.names import Named, canonical_names
 from ckptdoctor.repair.choosing import Option
 from ckptdoctor.repair.edits import RenameTensor
+from ckptdoctor.repair.medusa_layouts import medusa_layouts
 from ckptdoctor.unknown import Unknown
 
 __all__ = ["layer_forms", "layouts", "named_tensors"]
@@ -37,6 +38,8 @@ def layouts(facts: Facts) -> list[Option]:
     A layout in which two tensors would have one name is left out. Names that no parameter of a draft has, or that
     carry a trainer's prefix, stay as they are in all of them.
     """
+    if facts.medusa is not None:
+        return medusa_layouts(facts)
     named = named_tensors(facts)
     known = set(_data()["prefixes"])
     movable = {n: m for n, m in named.items() if m.prefix in known and not _is_stranger(facts, n)}

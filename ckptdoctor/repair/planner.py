@@ -103,7 +103,7 @@ def _plan(
     """The plan without the steps `withheld`, which say why they are not made."""
 
     def look(at: Checkpoint, writer: str | None) -> Survey:
-        return survey(at, target, rules, options.engines, options.launch, writer, deep=options.deep)
+        return survey(at, target, rules, options.engines, options.asked, writer)
 
     writer = options.trained_with
     before = look(checkpoint, writer)
@@ -175,7 +175,7 @@ def _renumbers(now: Survey, batch: Sequence[Proposal]) -> bool:
 
 def _case(now: Survey, options: Options, writer: str | None) -> Case:
     releases = tuple((contract, release) for contract, release, _ in options.engines)
-    return Case(now.checkpoint, now.facts, releases, now.plans, options.launch, writer, reads=True)
+    return Case(now.checkpoint, now.facts, releases, now.plans, options.asked.launch, writer, reads=True)
 
 
 def _next(

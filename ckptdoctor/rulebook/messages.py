@@ -37,8 +37,19 @@ class Template:
         return tuple(part for part in self.parts if isinstance(part, Expression))
 
     def fill(self, evaluator: Evaluator) -> str:
-        """The text with every value printed harmlessly; an unknown fact prints as `unknown`."""
-        return "".join(part if isinstance(part, str) else _filled(part, evaluator) for part in self.parts)
+        """The text with every value printed harmlessly; an unknown fact prints as `unknown`.
+
+        A sentence that is left out (an empty value between two spaces) takes one of the spaces with it.
+        """
+        text = ""
+        gap = False
+        for part in self.parts:
+            more = part if isinstance(part, str) else _filled(part, evaluator)
+            if gap and more.startswith(" "):
+                more = more[1:]
+            gap = (gap and not more) or (not more and text[-1:] in ("", " "))
+            text += more
+        return text
 
     def fill_or_none(self, evaluator: Evaluator) -> str | None:
         """The text, or None when one of its values is None or unknown."""

@@ -29,6 +29,7 @@ FAMILIES: Mapping[str, str] = {
     "TOK": "the tokenizer",
     "MTP": "multi-token prediction layers",
     "BLK": "block drafters",
+    "MED": "Medusa heads",
     "LCH": "the launch line",
     "SRV": "outcomes in one engine",
 }

@@ -15,6 +15,9 @@ __all__ = ["Built", "build", "symbols_of"]
 MAX_LAYERS = 256
 """Layers that are built at most: a config may claim any number."""
 
+MAX_INNER = 32
+"""Parts inside of each layer or head that are built at most."""
+
 
 @dataclass(frozen=True)
 class Built:
@@ -45,6 +48,8 @@ def symbols_of(settings: Settings, claims: Mapping[str, int], target: Mapping[st
         s: claims.get(s, needs) for s in ("H", "T", "I", "V", "D", "Q", "KV", "hd", "QL", "KL", "KA", "MQ", "KB", "MV")
     }
     symbols |= {"TV": target.get("vocab_size"), "n": target.get("num_layers")}
+    # What draft and target share is put in by serving/beside_target.py.
+    symbols |= dict.fromkeys(("kv_page", "target_kv_page", "own_dtype", "target_dtype"), needs)
     depth = settings.get("num_hidden_layers")
     symbols["depth"] = depth if type(depth) is int and 0 <= depth < 2**20 else Unknown("num_hidden_layers")
     return symbols
@@ -62,11 +67,11 @@ def build(
     for row in rows:
         if not release.holds(row):
             continue
-        for index in _indices(row, symbols, settings):
+        for index, inner in _indices(row, symbols, settings):
             here = {**symbols, **({"i": index, "j": index} if index is not None else {})}
             if not _applies(row.get("if"), here, settings):
                 continue
-            name = str(row["name"])
+            name = str(row["name"]).replace("{k}", str(inner))
             if index is not None:
                 name = name.replace("{i}", str(index)).replace("{j}", str(index))
             if "layer" in row:
@@ -118,10 +123,19 @@ def _applies(condition: str | None, symbols: Mapping[str, Any], settings: Settin
     return not isinstance(value, Unknown) and bool(value)
 
 
-def _indices(row: Mapping[str, Any], symbols: Mapping[str, Any], settings: Settings) -> list[int | None]:
+def _indices(
+    row: Mapping[str, Any], symbols: Mapping[str, Any], settings: Settings
+) -> list[tuple[int | None, int | None]]:
+    """The numbers `{i}` of a row (`each`) with the numbers `{k}` inside of each (`within`)."""
     if "each" not in row:
-        return [None]
-    count = evaluate(row["each"], symbols, settings)
-    if isinstance(count, Unknown) or type(count) is not int:
-        return []
-    return list(range(min(count, MAX_LAYERS)))
+        return [(None, None)]
+    count = _count(row["each"], MAX_LAYERS, symbols, settings)
+    if "within" not in row:
+        return [(i, None) for i in range(count)]
+    inner = _count(row["within"], MAX_INNER, symbols, settings)
+    return [(i, k) for i in range(count) for k in range(inner)]
+
+
+def _count(expression: str | int, limit: int, symbols: Mapping[str, Any], settings: Settings) -> int:
+    count = evaluate(expression, symbols, settings)
+    return min(count, limit) if type(count) is int else 0

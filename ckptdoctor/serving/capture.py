@@ -51,6 +51,9 @@ def capture(
     if not contract.targets:
         return Captured(unknown, unproven=(f"which layers {contract.name} captures",))
     if target is None or isinstance(target.num_layers, Unknown):
+        runners = ("v1", "v2")
+        if not block and not any(_uses_aux(release, settings, runner) for runner in runners):
+            return Captured(unknown, final=True)
         return Captured(unknown, unproven=("the captured layers: the target is not known (--target PATH)",))
     depth = target.num_layers
     row = _row(contract.targets["targets"], target.architecture)

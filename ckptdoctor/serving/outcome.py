@@ -13,6 +13,8 @@ from typing import Any
 
 from ckptdoctor.facts import Facts
 from ckptdoctor.serving.capture import Captured
+from ckptdoctor.serving.other_class import of_another_class
+from ckptdoctor.serving.own_matrices import own_embedding, own_head
 from ckptdoctor.serving.plan import LoadPlan, Refusal, Stored
 from ckptdoctor.serving.training import Trained
 from ckptdoctor.serving.words import Reason, numbers
@@ -22,8 +24,12 @@ from ckptdoctor.unknown import Unknown
 __all__ = ["Wires", "settle"]
 
 _STAGES = {"config": 0, "class": 1, "construct": 2, "start": 3, "load": 4, "first_forward": 5}
+_TAKEN = "the target's takes its place"
+# The tensors that belong to a flag: where the flag is told, they are not told again.
+_OF_FLAG = {"norm_before_fc": "input_norm.", "fc_norm": "fc_norm."}
 # Parameters that training changes and that not every release has a place for.
 _LEARNED = (
+    "q_proj.bias", "k_proj.bias", "v_proj.bias", "o_proj.bias", "gate_proj.bias", "up_proj.bias", "down_proj.bias",
     "q_norm", "k_norm", "fc_norm", "input_norm.", "fc.bias", "mask_hidden", "markov_head", "prefix_gru", "embed_proj",
     "attention_conv", "mlp_conv", "candidate_selector", "refiner_head",
 )  # fmt: skip
@@ -34,7 +40,8 @@ class Wires:
     """What flows besides parameters: variants of the contract, and the flags as this release reads them.
 
     `aux_count` is the number of states that fc is built for, `width` that of one state, `hidden` the
-    draft's own width. `algorithm_matches` is False when the launch line asks for a method that passes
+    draft's own width. `translated` says that the config is a translation of the one in the file.
+    `algorithm_matches` is False when the launch line asks for a method that passes
     the final state alone to a draft of captured states. `places` is where this release looks for each flag.
     """
 
@@ -48,6 +55,7 @@ class Wires:
     width: int | None
     hidden: int | None
     algorithm_matches: bool
+    translated: bool = False
 
 
 def settle(plan: LoadPlan, facts: Facts, captured: Captured, trained: Trained, wires: Wires) -> LoadPlan:
@@ -57,15 +65,18 @@ def settle(plan: LoadPlan, facts: Facts, captured: Captured, trained: Trained, w
         captured = replace(captured, phases=dict.fromkeys(captured.phases), ids=None, ids_from=None, final=True)
     takes_states = facts.draft.algorithm in ("eagle3", "peagle") or facts.draft.block
     fc = _fc(facts, captured, wires) if takes_states else None
+    if takes_states and captured.final and _passes_over_fc(captured, wires):
+        # No release that applies no fc reads what it built for it.
+        plan = replace(plan, parameters=tuple(replace(p, used=p.used and not _is_fc(p.name)) for p in plan.parameters))
     late = _state_count(captured, wires, fc) if takes_states else ()
     of_layers = (replace(error, about="layers") for error in captured.refusals)
     if wires.map_absent == "refuse" and plan.wiring.get("map") is None:
         late = (Refusal("start", "no d2t is stored, and this release does not start without one"), *late)
     errors = tuple(sorted((*plan.errors, *of_layers, *late), key=lambda e: _STAGES[e.stage]))
-    found = [*_parameters(plan), *_wiring(plan, facts, wires, fc), *_dropped(stored, facts)]
+    flags = _flags(facts, wires) if takes_states and not facts.draft.block else []
+    found = [*_parameters(plan), *_wiring(plan, facts, wires, fc), *flags, *_dropped(stored, facts, flags)]
     if takes_states:
         found += _layers(captured, trained)
-        found += _flags(facts, wires) if not facts.draft.block else []
     wiring: dict[str, Any] = {
         "fc": fc, "final_state": captured.final, "ids": captured.ids, "ids_from": captured.ids_from,
         "residual": wires.residual, "map": plan.wiring.get("map"), "trained_because": trained.because,
@@ -75,11 +86,12 @@ def settle(plan: LoadPlan, facts: Facts, captured: Captured, trained: Trained, w
         "refused" if errors else "broken" if "broken" in levels else "degraded" if "degraded" in levels else "served"
     )
     unproven = (*plan.unproven, *captured.unproven, *(r.text for r in found if r.level == "open"))
-    return replace(
+    settled = replace(
         plan, stored=stored, captured=captured.phases, trained=trained.boundaries, wiring=wiring, errors=errors,
         outcome=outcome, causes=tuple(found), unproven=tuple(dict.fromkeys(unproven)),
         remarks=(*plan.remarks, *captured.remarks, *_unread_ids(facts, captured)),
     )  # fmt: skip
+    return of_another_class(settled, facts) if plan.other_class else settled
 
 
 def _unread_ids(facts: Facts, captured: Captured) -> list[str]:
@@ -96,18 +108,22 @@ def _replaced(stored: Stored, plan: LoadPlan) -> Stored:
     """A tensor whose parameter the target's tensor replaces is dropped in the end."""
     owner = next((p for p in plan.parameters if p.name == stored.parameter), None)
     if owner is not None and owner.shared and stored.fate == "used":
-        return replace(stored, fate="dropped", why="the target's takes its place")
+        return replace(stored, fate="dropped", why=_TAKEN)
     return stored
 
 
 def _parameters(plan: LoadPlan) -> list[Reason]:
     lost = [p for p in plan.parameters if p.used and p.state in ("initial", "partly")]
+    # A bias that torch drew is small; one that is memory as it was can be anything.
     filled = [p.name for p in lost if p.initial in ("random", "empty")]
+    biases = [p.name for p in lost if p.initial == "random" and p.name.endswith(".bias")]
     ones = [p.name for p in lost if p.initial == "ones"]
     found = []
-    if filled:
+    if filled and filled != biases:
         of = len(plan.parameters)
         found.append(Reason("broken", "parameters_left", {"count": len(filled), "of": of}, tuple(filled)))
+    elif biases:
+        found.append(Reason("degraded", "biases_left", {"count": len(biases)}, tuple(biases)))
     if resized := tuple(s.name for s in plan.stored if s.resized):
         found.append(Reason("broken", "size_changed", {"count": len(resized)}, resized))
     if ones:
@@ -119,15 +135,21 @@ def _fc(facts: Facts, captured: Captured, wires: Wires) -> str | None:
     """Whether fc is applied: `applied`, `skipped` (and the draft runs on the raw state), or None without fc."""
     if facts.draft.fc is None or isinstance(facts.draft.fc, Unknown):
         return None
-    final = captured.final
+    return "skipped" if _passes_over_fc(captured, wires) else "applied"
+
+
+def _passes_over_fc(captured: Captured, wires: Wires) -> bool:
+    """Whether the state that arrives goes on without fc."""
     if wires.fc_runs == "width_differs":
         extend = captured.phases.get("extend")
-        states = 1 if final else wires.aux_count if extend is None else len(extend)
+        states = 1 if captured.final else wires.aux_count if extend is None else len(extend)
         width = None if states is None or wires.width is None else states * wires.width
-        return "skipped" if width is not None and width == wires.hidden else "applied"
-    if wires.fc_runs == "unless_use_aux_is_false" and captured.final:
-        return "skipped"
-    return "applied"
+        return width is not None and width == wires.hidden
+    return wires.fc_runs == "unless_use_aux_is_false" and captured.final
+
+
+def _is_fc(name: str) -> bool:
+    return name.removeprefix("model.") in ("fc.weight", "fc.bias")
 
 
 def _state_count(captured: Captured, wires: Wires, fc: str | None) -> tuple[Refusal, ...]:
@@ -214,17 +236,30 @@ def _flags(facts: Facts, wires: Wires) -> list[Reason]:
 def _elsewhere(flag: str, wires: Wires) -> list[Reason]:
     """A flag that this release knows, and looks for at other places than the one where it is set."""
     places = wires.places.get(flag)
+    if places and wires.translated:
+        return [Reason("degraded", "flag_untranslated", {"flag": flag})]
     return [Reason("degraded", "flag_elsewhere", {"flag": flag, "places": listing(places, 3)})] if places else []
 
 
-def _dropped(stored: Sequence[Stored], facts: Facts) -> list[Reason]:
-    """Trained tensors that land nowhere, and an embedding that was trained and is replaced."""
+def _dropped(stored: Sequence[Stored], facts: Facts, flags: Sequence[Reason]) -> list[Reason]:
+    """Trained tensors that land nowhere and that no flag explains; an embedding that was trained and is replaced."""
     found = []
-    lost = [show(s.name) for s in stored if s.fate.startswith("dropped") and any(w in s.name for w in _LEARNED)]
+    told = tuple(_OF_FLAG[flag] for r in flags if (flag := r.values.get("flag", r.kind)) in _OF_FLAG)
+    lost = [show(s.name) for s in stored if s.fate.startswith("dropped") and any(w in s.name for w in _LEARNED)
+            and not s.name.removeprefix("model.").startswith(told)]  # fmt: skip
     if lost:
         found.append(Reason("degraded", "tensors_dropped", {}, tuple(lost)))
+    biases = facts.medusa.biases if facts.medusa is not None else ()
+    left_out = [show(s.name) for s in stored if s.fate.startswith("dropped") and s.name in biases]
+    if left_out:
+        found.append(Reason("degraded", "biases_dropped", {}, tuple(left_out)))
     trained = facts.draft.algorithm == "peagle" or facts.draft.flags.embed_requires_grad is True
+    trained = trained or own_embedding(facts)
     replaced = [show(s.name) for s in stored if s.fate == "dropped" and s.name.endswith("embed_tokens.weight")]
     if replaced and trained:
         found.append(Reason("degraded", "embedding_replaced", {"name": replaced[0]}))
+    heads = [s for s in stored if s.fate == "dropped" and s.why == _TAKEN and s.name.endswith("lm_head.weight")]
+    cosine = own_head(facts)
+    if heads and cosine is not None and facts.vocab.reduced is False:
+        found.append(Reason("degraded", "head_replaced", {"name": show(heads[0].name), "cosine": cosine}))
     return found

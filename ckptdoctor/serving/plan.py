@@ -8,7 +8,23 @@ from typing import Any
 
 from ckptdoctor.serving.words import Reason
 
-__all__ = ["LoadPlan", "Parameter", "Refusal", "Stored"]
+__all__ = ["RESTS_ON", "LoadPlan", "Parameter", "Refusal", "Stored"]
+
+RESTS_ON: Mapping[str, tuple[str, ...]] = {
+    "loading": (
+        "load_errors", "first_load_error", "parameters", "stored", "uninitialised", "left_random", "left_over",
+        "left_biases", "absent_layers", "depth_refused", "lacks_embedding", "left_at_ones", "unplaced", "dropped",
+    ),
+    "capture": ("late_errors", "captured", "capture_causes"),
+    "wiring": ("wiring", "wiring_causes"),
+    "everything": ("errors", "causes", "outcome", "reasons"),
+    "nothing": (
+        "engine", "version", "label", "model_class", "other_class", "is_refused", "executed", "loading_executed",
+        "capture_executed", "wiring_executed", "trained", "trained_certain", "better", "elsewhere", "fitting",
+        "layer_option", "layer_values", "ids_unread", "unproven", "remarks",
+    ),
+}  # fmt: skip
+"""Which facts of a plan are only as sure as the contract entries behind which part of it."""
 
 
 _STAGES = {
@@ -21,7 +37,7 @@ _STAGES = {
 }
 _LATE = ("start", "first_forward")
 _OF_CAPTURE = ("other_layers", "two_readings", "trained_unknown")
-_OF_LOADING = ("parameters_left", "norms_at_ones", "size_changed")
+_OF_LOADING = ("parameters_left", "biases_left", "norms_at_ones", "size_changed")
 
 
 @dataclass(frozen=True)
@@ -72,8 +88,10 @@ class Stored:
 class Refusal:
     """A loud error: its `stage` (`config`, `class`, `construct`, `load`, `first_forward`), and why in our words.
 
-    `about` is `name` when a stored name names nothing, or nothing is stored under a name that must be there, and
-    `layers` when it comes from which layers of the target are captured.
+    `about` is `name` when a stored name names nothing, or nothing is stored under a name that must be there,
+    `layers` when it comes from which layers of the target are captured, `depth` when the release does not take
+    num_hidden_layers as it is, and `class` when the class is none for drafts of this kind. `mtp`: the MTP layer is
+    not where the release looks for it.
     """
 
     stage: str
@@ -95,7 +113,13 @@ class LoadPlan:
     draft was trained with, as far as known. `wiring` holds what flows otherwise: `fc`, `residual`,
     `map`. `outcome` is `served`, `degraded`, `broken` or `refused`; `causes` say why, `errors`
     are the loud ones; `unproven` is what could not be known, `better` where it is otherwise,
-    `fitting` the ids that would make this release capture the trained boundaries.
+    `fitting` the ids that would make this release capture the trained boundaries; where an engine takes the layers from
+    a setting of its own and not from the draft, `layer_option` is its name and `layer_values` what it would have to be.
+    `ids_unread` says that this release never reads the ids in the draft's config.
+    `other_class` says that the class that is built is none for drafts of this kind (an ordinary model, or another kind
+    of draft): what becomes of single parameters is then no diagnosis. `absent_layers` are the layers that are built and
+    of which the file holds nothing. `elsewhere` names other engines that serve the draft as trained, where no release
+    of this one does.
     `loading_executed`, `capture_executed` and `wiring_executed` say whether the contract entries behind
     parameters, captured boundaries and the rest of the wiring were executed; `trained_certain` whether
     only one reading of the trained boundaries is left.
@@ -113,7 +137,13 @@ class LoadPlan:
     outcome: str = "served"
     causes: tuple[Reason, ...] = ()
     better: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
+    other_class: bool = False
+    absent_layers: tuple[int, ...] = ()
     fitting: tuple[int, ...] | None = None
+    layer_option: str | None = None
+    layer_values: tuple[int, ...] | None = None
+    ids_unread: bool = False
     unproven: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     loading_executed: bool = True
@@ -181,8 +211,19 @@ class LoadPlan:
 
     @property
     def left_biases(self) -> tuple[str, ...]:
-        """Those of `left_random` that are biases."""
-        return tuple(name for name in self.left_random if name.endswith(".bias"))
+        """Those of `left_over` that are biases."""
+        return tuple(name for name in self.left_over if name.endswith(".bias"))
+
+    @property
+    def left_over(self) -> tuple[str, ...]:
+        """Those of `left_random` that are in no layer of `absent_layers`."""
+        absent = [f".layers.{number}." for number in self.absent_layers]
+        return tuple(name for name in self.left_random if not any(layer in f".{name}" for layer in absent))
+
+    @property
+    def depth_refused(self) -> bool:
+        """Whether the release stops because of the number of layers that the config declares."""
+        return any(error.about == "depth" for error in self.load_errors[:1])
 
     @property
     def lacks_embedding(self) -> bool:
@@ -196,8 +237,9 @@ class LoadPlan:
 
     @property
     def unplaced(self) -> tuple[str, ...]:
-        """Stored names for which the engine has no parameter, and which it passes over."""
-        return tuple(s.name for s in self.stored if s.fate.startswith("dropped") and s.parameter is None)
+        """Stored names for which the engine has no parameter, and which it passes over without meaning to."""
+        dropped = (s for s in self.stored if s.fate.startswith("dropped") and s.parameter is None)
+        return tuple(s.name for s in dropped if s.why == "no such parameter")
 
     @property
     def dropped(self) -> tuple[str, ...]:

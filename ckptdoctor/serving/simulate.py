@@ -11,16 +11,22 @@ from ckptdoctor.facts import Facts
 from ckptdoctor.facts.config import Field
 from ckptdoctor.facts.launch import Launch
 from ckptdoctor.facts.sizes import claims_from
+from ckptdoctor.serving.absent_layers import absent_layers
 from ckptdoctor.serving.aux_count import aux_count
+from ckptdoctor.serving.beside_target import symbols_beside
 from ckptdoctor.serving.building import Built, build, symbols_of
 from ckptdoctor.serving.capture import capture, final_state
 from ckptdoctor.serving.contracts import Contract, Release
 from ckptdoctor.serving.loading import Behaviour, Loaded, load
+from ckptdoctor.serving.mtp import settle_mtp
+from ckptdoctor.serving.other_class import builds_other, no_class
 from ckptdoctor.serving.outcome import Wires, settle
 from ckptdoctor.serving.plan import LoadPlan, Parameter, Refusal
+from ckptdoctor.serving.quantised import as_built, scheme_refusals
 from ckptdoctor.serving.settings import Settings, evaluate
 from ckptdoctor.serving.training import trained_boundaries
 from ckptdoctor.serving.understanding import damage, is_translated, understand
+from ckptdoctor.serving.unread import plan_of_unread
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Unknown
 
@@ -35,6 +41,8 @@ def load_plan(
     `launch` is the launch line, if known; `trained_with` the id of a writer whose way of counting layers is
     to be believed.
     """
+    if facts.files.kind == "other":
+        return plan_of_unread(facts, contract, version)
     release = Release(contract, version)
     understood = understand(facts, release)
     if understood.beyond_limits:
@@ -48,21 +56,25 @@ def load_plan(
             loading_executed=release.executed,
         )  # fmt: skip
     settings, entry = understood.settings, understood.entry
+    other_class = builds_other(facts, entry)
     if "parameters" not in entry:
         refused = tuple(_refusals(entry, {}, settings, release))
-        return LoadPlan(
-            engine=contract.engine, version=version, model_class=str(entry["name"]),
-            errors=refused, outcome="refused" if refused else "served",
+        unread = LoadPlan(
+            engine=contract.engine, version=version, model_class=str(entry["name"]), errors=refused,
+            outcome="refused" if refused else "broken" if other_class else "served",
+            causes=(no_class(facts, str(entry["name"])),) if other_class else (), other_class=other_class,
             unproven=(
                 f"what {entry['name']} builds and loads: its parameters are not in the contract", *understood.unproven,
             ),
             remarks=understood.remarks, loading_executed=release.executed,
         )  # fmt: skip
+        return settle_mtp(unread, facts, release)
     symbols = _symbols(facts, settings, entry, release)
+    symbols |= symbols_beside(facts, settings, symbols, launch)
     built = build(entry["parameters"], contract.raw["layers"], release, symbols, settings)
     built = _held_before(built, release.peek(entry["behaviours"].get("initial"), {}))
-    refusals = _refusals(entry, symbols, settings, release)
-    seen = _seen(facts)
+    refusals = [*_refusals(entry, symbols, settings, release), *scheme_refusals(entry, facts, release)]
+    seen = as_built(_seen(facts), entry, facts, release)
     loaded = load(seen, built, _behaviour(entry, symbols, release))
     for name in _decisive(entry["behaviours"], seen, loaded, release):
         release.entry(entry["behaviours"].get(name))
@@ -78,6 +90,8 @@ def load_plan(
         errors=tuple(_in_order(refusals, [*damage(facts), *loaded.refusals])),
         remarks=understood.remarks,
         unproven=(*understood.unproven, *_beside(facts)),
+        other_class=other_class,
+        absent_layers=absent_layers(facts, symbols["depth"], built),
     )
     release.used.clear()
     captured = (
@@ -133,6 +147,7 @@ def _wires(
         width=whole("T"),
         hidden=whole("H"),
         # A draft of captured states under a plain method gets the final state alone.
+        translated=symbols.get("translated") is True,
         algorithm_matches=not (method == "eagle" and facts.draft.algorithm in ("eagle3", "peagle")),
     )
 
@@ -229,7 +244,7 @@ def _refusals(
                 reason = str(row["reason"])
                 for name, value in symbols.items():
                     reason = reason.replace(f"{{{name}}}", show(value))
-                found.append(Refusal(str(row["stage"]), reason))
+                found.append(Refusal(str(row["stage"]), reason, str(row.get("about", ""))))
                 release.note(row)
     return found
 

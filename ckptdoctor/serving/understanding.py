@@ -39,7 +39,8 @@ def understand(facts: Facts, release: Release) -> Understood:
     contract = release.contract
     values = facts.config.document.object if facts.config.document is not None else {}
     target = facts.target.architecture if facts.target is not None else None
-    settings = Settings(values, frozenset(facts.tensors), target)
+    given = release.value(contract.raw.get("given_in_drafts", {}).get(facts.draft.algorithm), {})
+    settings = Settings({**values, **given}, frozenset(facts.tensors), target)
     broken = {f.kind for f in facts.files.faults if f.file == "config.json"}
     if broken & set(faults()["beyond_our_limits"]):
         return Understood(settings, None, None, beyond_limits=True)
@@ -47,7 +48,7 @@ def understand(facts: Facts, release: Release) -> Understood:
         return Understood(settings, None, None, Refusal("config", "config.json begins with a byte order mark"))
     if not facts.config.present:
         return Understood(settings, None, None, Refusal("config", "there is no config.json that can be read"))
-    configured = _configured(settings, release)
+    configured = _configured(_unwrapped(settings, release), release)
     if isinstance(configured, Refusal):
         return Understood(settings, None, None, configured)
     settings = configured
@@ -104,6 +105,8 @@ def _names(settings: Settings, facts: Facts, release: Release) -> list[str]:
     names = [n for n in listed if isinstance(n, str)] if isinstance(listed, list) else []
     translated = is_translated(facts, release)
     for row in release.contract.raw.get("renamed_in_drafts", ()):
+        if row.get("draft", facts.draft.algorithm) != facts.draft.algorithm:
+            continue
         by_type = "model_type" in row and not translated and settings.get("model_type") == row["model_type"]
         if names and (by_type or names[0] == row.get("name")) and release.holds(row):
             names = [row["to"], *([] if by_type else names[1:])]
@@ -183,6 +186,17 @@ def _configured(settings: Settings, release: Release) -> Settings | Refusal:
         return Refusal("config", f"{wrong} in config.json is of the wrong kind")
     known = {k: v for k, v in values.items() if k not in config.get("forgets", ())}
     return replace(settings, values={**config.get("defaults", {}), **defaults, **known})
+
+
+def _unwrapped(settings: Settings, release: Release) -> Settings:
+    """A wrapped config (model_type eagle around the layer's config) as a flat one, where the release reads it so."""
+    inner = settings.get("model")
+    if settings.get("model_type") != "eagle" or not isinstance(inner, Mapping):
+        return settings
+    if release.value(release.contract.raw.get("wrapped")) != "unwrap":
+        return settings
+    outer = {k: v for k, v in settings.values.items() if k not in ("model", "model_type", "architectures")}
+    return replace(settings, values={**inner, **outer})
 
 
 def _by_type(config: Mapping[str, Any], values: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from ckptdoctor.checkpoint import Checkpoint, TensorInfo, open_checkpoint
 from ckptdoctor.checkpoint.folder import locate
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts import Facts, Target, describe, read_target
+from ckptdoctor.facts.asked import Asked
 from ckptdoctor.facts.config import Config
 from ckptdoctor.facts.coverage import NEEDS_COUNTS, Coverage, coverage_of
 from ckptdoctor.facts.heads import HeadComparison
@@ -92,7 +93,7 @@ def page_of(path: str, *, target: str | None = None, token_counts: str | None = 
     if found is not None:
         return _page_of_list(path, root, found, known_target, counts)
     checkpoint = open_checkpoint(path)
-    facts = describe(checkpoint, known_target, counts=counts, deep=True)
+    facts = describe(checkpoint, known_target, asked=Asked(counts=counts, heads=True))
     line = _BARE if checkpoint.config is None and {*checkpoint.tensors} <= _MAP_ALONE else title(facts)
     return _page(path, line, facts, counts)
 

@@ -36,6 +36,7 @@ class FakeScan:
         launch: str | None,
         token_counts: str | None,
         deep: bool,
+        against: str | None,
     ) -> Report:
         self.calls.append(
             {
@@ -48,6 +49,7 @@ class FakeScan:
                 "launch": launch,
                 "token_counts": token_counts,
                 "deep": deep,
+                "against": against,
             }
         )
         if self.error is not None:

@@ -38,6 +38,7 @@ def test_defaults(runner: CliRunner, fake_scan: Any, make_report: MakeReport) ->
             "launch": None,
             "token_counts": None,
             "deep": False,
+            "against": None,
         }
     ]
 
@@ -52,6 +53,8 @@ def test_all_options(runner: CliRunner, fake_scan: Any, tmp_path: Path) -> None:
         "--color", "never", "--format", "json", "--engine", "sglang==0.5.9, vllm", "--engine", "installed",
         "--launch", "python -m sglang.launch_server", "--token-counts", "counts.json",
         "--deep",
+        "--against",
+        "old",
     )  # fmt: skip
     assert result.exit_code == 0
     assert fake_scan.calls == [
@@ -65,6 +68,7 @@ def test_all_options(runner: CliRunner, fake_scan: Any, tmp_path: Path) -> None:
             "launch": "python -m sglang.launch_server",
             "token_counts": "counts.json",
             "deep": True,
+            "against": "old",
         }
     ]
 

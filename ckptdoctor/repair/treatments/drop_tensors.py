@@ -37,6 +37,11 @@ def propose(case: Case, names: Sequence[str], kind: str, resembles: str | None) 
     adapter = next((n for n in names if any(p.search(n) for p in adapters)), None)
     if adapter is not None:
         raise RefusedError("adapter", name=adapter)
+    if not isinstance(draft.names, Unknown):
+        parts = {n for u in draft.names.unmerged for n in u.names}
+        part = next((n for n in names if n in parts), None)
+        if part is not None:
+            raise RefusedError("unmerged", name=part)
     if kind != "buffer":
         _refuse_parts(names, named_tensors(case.facts), kind)
         lacking = _lacking(draft)

@@ -5,7 +5,7 @@ Every layout of rules/facts/naming.yaml is tried by planning the draft under it;
 
 from __future__ import annotations
 
-from ckptdoctor.repair.choosing import builds_a_draft, helps, lost, suits_all
+from ckptdoctor.repair.choosing import helps, lost, suits_all
 from ckptdoctor.repair.layouts import layouts
 from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
 from ckptdoctor.unknown import Unknown
@@ -24,7 +24,7 @@ def propose(case: Case) -> Proposed:
     if not case.engines:
         raise RefusedError("unnamed")
     ours = [p for p in case.plans if f"{p.engine}=={p.version}" in case.finding_engines] or list(case.plans)
-    other = next((p for p in case.plans if not builds_a_draft(p, case.facts)), None)
+    other = next((p for p in case.plans if p.other_class), None)
     if other is not None:
         raise RefusedError("class", engine=other.label, name=other.model_class)
     names = case.facts.draft.names

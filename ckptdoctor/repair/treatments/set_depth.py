@@ -16,7 +16,8 @@ def propose(case: Case) -> Proposed:
     """The depth, where it was read, becomes the number of stored layers; layer_types beside it is made as long.
 
     It rests on no assumption where the one stored layer has a name without a number, which leaves room for one only.
-    Refused where a layer in the middle is missing, and where layer_types names several kinds.
+    Refused where a layer in the middle is missing, where layer_types names several kinds, and where layers with numbers
+    are fewer than declared and the number is not that of the target: a conversion may have lost the others.
     """
     draft = case.facts.draft
     stored, names, key = draft.depth_stored, draft.names, draft.depth_claimed_key
@@ -25,6 +26,9 @@ def propose(case: Case) -> Proposed:
     gap = next((m.where for m in names.missing if m.whole), None)
     if gap is not None:
         raise RefusedError("gap", layer=gap)
+    fewer = draft.depth_claimed is not None and stored < draft.depth_claimed
+    if fewer and not names.numberless and not draft.depth_of_target:
+        raise RefusedError("lost", stored=stored, declared=draft.depth_claimed)
     edits: list[Edit] = [SetConfig(key, stored)]
     beside = key.removesuffix("num_hidden_layers") + "layer_types"
     types = case.facts.config.at(beside)
@@ -32,7 +36,5 @@ def propose(case: Case) -> Proposed:
         if any(kind != types.value[0] for kind in types.value):
             raise RefusedError("kinds", place=beside)
         edits.append(SetConfig(beside, [types.value[0]] * stored))
-    numberless = stored == 1 and names.layer_names == ("midlayer",)
-    fewer = draft.depth_claimed is not None and stored < draft.depth_claimed
-    assumption = None if fewer and numberless else "none_lost" if fewer else "all_trained"
+    assumption = None if fewer and names.numberless else "none_lost" if fewer else "all_trained"
     return Proposed(tuple(edits), subject="num_hidden_layers", assumption=assumption)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from ckptdoctor.facts import Facts
 from ckptdoctor.facts.sizes import Size
+from ckptdoctor.repair.attention_sizes import grouped_heads, latent_sizes
 from ckptdoctor.repair.fields import set_field, standing
 from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
 from ckptdoctor.unknown import Unknown
@@ -24,6 +25,7 @@ _FIELDS: Mapping[str, str] = {
     "KL": "kv_lora_rank",
     "hd": "head_dim",
 }
+_LATENT = ("KA", "MQ", "KB", "MV")
 _ROWS: Mapping[str, str] = {"Q": "num_attention_heads", "KV": "num_key_value_heads"}
 
 
@@ -32,6 +34,14 @@ def propose(case: Case, symbol: str, stored: int) -> Proposed:
 
     Refused when the field is one factor of several that could be wrong, or when some tensor would still not fit.
     """
+    wrong = {size.symbol: size for size in _sizes(case.facts)}
+    if symbol in _ROWS and (change := grouped_heads(case, wrong)) is not None:
+        edits = tuple(edit for field, value in change.items() for edit in set_field(case, field, value))
+        if not _fits(case.facts, case.after(edits), (*_ROWS, "hd")):
+            raise RefusedError("disagree", field=next(iter(change)), value=change[next(iter(change))])
+        return Proposed(edits, subject="+".join(change))
+    if symbol in _LATENT:
+        return _latent(case, wrong, stored)
     field, value = _correction(case, symbol, stored)
     edits = set_field(case, field, value)
     after = case.after(edits)
@@ -39,6 +49,18 @@ def propose(case: Case, symbol: str, stored: int) -> Proposed:
     if not _fits(case.facts, after, settled):
         raise RefusedError("disagree", field=field, value=value)
     return Proposed(edits, subject=field)
+
+
+def _latent(case: Case, wrong: Mapping[str, Size], stored: int) -> Proposed:
+    """The one field of latent attention with which every tensor fits. Refused where none or several do so."""
+    found = []
+    for change in latent_sizes(case, wrong):
+        edits = tuple(edit for field, value in change.items() for edit in set_field(case, field, value))
+        if _fits(case.facts, case.after(edits), _LATENT):
+            found.append(Proposed(edits, subject=next(iter(change))))
+    if len(found) != 1:
+        raise RefusedError("several", stored=stored)
+    return found[0]
 
 
 def _correction(case: Case, symbol: str, stored: int) -> tuple[str, int]:

@@ -1,0 +1,26 @@
+"""Medusa heads get the names of their authors: numbers, with nothing before them (medusa_model.py of the authors)."""
+
+from __future__ import annotations
+
+from ckptdoctor.facts.medusa_names import layout_of, written
+from ckptdoctor.repair.edits import RenameTensor
+from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
+
+__all__ = ["propose"]
+
+
+def propose(case: Case) -> Proposed:
+    """Every part of a head under the authors' name for it. Refused where such a name is there already, and where the
+    target's weights are in the same file, whose names say what belongs to it."""
+    read = layout_of(case.facts.tensors)
+    if read is None or case.facts.medusa is None:
+        raise RefusedError("unread")
+    if case.facts.medusa.with_target:
+        raise RefusedError("with_target")
+    _, names = read
+    layers = case.facts.medusa.layers
+    renames = [RenameTensor(n.name, to) for n in names if (to := written(n, "original", "", layers)) != n.name]
+    taken = next((r for r in renames if r.to in case.facts.tensors), None)
+    if taken is not None:
+        raise RefusedError("collision", name=taken.name, other=taken.to)
+    return Proposed(tuple(renames), subject="the names of Medusa heads")

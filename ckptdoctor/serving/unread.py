@@ -1,0 +1,30 @@
+"""The plan for weights of another format, which are not read: which engines open such a file at all."""
+
+from __future__ import annotations
+
+from ckptdoctor.facts import Facts
+from ckptdoctor.serving.contracts import Contract
+from ckptdoctor.serving.plan import LoadPlan, Refusal
+from ckptdoctor.text import show
+
+__all__ = ["plan_of_unread"]
+
+_REFUSED = ("fork", "lacks", "damaged", "empty")
+"""States of a GGUF file (`facts.containers.GgufDraft`) that the engine does not load."""
+
+
+def plan_of_unread(facts: Facts, contract: Contract, version: str) -> LoadPlan:
+    """Refused where the engine does not open the format, or the file is one that it cannot load; else unproven."""
+    wanted = contract.raw.get("formats", ())
+    found = [f for f in facts.files.foreign if f.format in wanted]
+    states = {g.file: g.state for g in facts.files.ggufs}
+    loadable = [f for f in found if states.get(f.file) not in _REFUSED]
+    if loadable:
+        why = "everything: the weights are of a format that is not examined"
+        return LoadPlan(contract.engine, version, None, unproven=(why,))
+    reason = f"{contract.name} finds no safetensors or PyTorch file"
+    if found:
+        reason = f"{contract.name} does not load {show(found[0].file)}"
+    return LoadPlan(
+        contract.engine, version, None, errors=(Refusal("load", reason),), outcome="refused", loading_executed=False
+    )
