@@ -53,7 +53,7 @@ def plan_json(capsys: Capture, path: str, engine: str, *args: str) -> dict[str, 
             "  EAGLE-3 draft (llama attention), written by Model-Optimizer, 14 tensors, 134 kB\n"
             "  because captures boundaries [1, 3, 4]; trained on [2, 4, 5]\n"
             "  better: vLLM 0.10.2 to 0.21.0 serves it as trained\n"
-            "  better: vLLM 0.23.0 and later serves it as trained\n"
+            "  better: vLLM 0.23.0 to 0.33.0 serves it as trained\n"
             "  better: with the ids [2, 4, 5] this release captures what the draft was trained on\n",
         ),
         (
@@ -62,7 +62,7 @@ def plan_json(capsys: Capture, path: str, engine: str, *args: str) -> dict[str, 
             "sglang 0.4.4: refused with an error\n"
             "  EAGLE-3 draft (llama attention), written by Model-Optimizer, 14 tensors, 134 kB\n"
             "  because SGLang 0.4.4 has no class for LlamaForCausalLMEagle3\n"
-            "  better: SGLang 0.5.12 and later serves it as trained\n",
+            "  better: SGLang 0.5.12 to 0.5.23 serves it as trained\n",
         ),
     ],
 )

@@ -160,8 +160,9 @@ def test_the_names_of_an_ordinary_model_are_not_taken_on(tmp_path: Path) -> None
     draft = draft_of("eagle-eagle1")
     assert draft.config is not None
     draft.config["architectures"] = ["LlamaForCausalLM"]
-    told = refusal(answer(write(draft, tmp_path), "KEY017", "sglang==0.5.23"))
-    assert "no class for drafts of this kind" in told
+    told = answer(write(draft, tmp_path), "SRV007", "sglang==0.5.23")
+    assert isinstance(told, Proposal)
+    assert told.treatment == "set-architecture"
 
 
 def test_two_layouts_in_one_file_are_not_folded_into_one(tmp_path: Path) -> None:

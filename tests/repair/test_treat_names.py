@@ -324,9 +324,7 @@ def test_a_name_that_one_engine_would_lose_is_not_written_without_naming_the_oth
 
 
 def test_a_name_that_is_as_good_as_any_stays(tmp_path: Path) -> None:
-    draft = draft_of("speculators-eagle3")
-    del config(draft)["architectures"]
-    assert "No class name that is known" in refusal(answer(write(draft, tmp_path), "ARC003"))
+    assert "No class name that is known" in refusal(answer(write(draft_of("eagle-eagle1"), tmp_path), "ARC002"))
 
 
 # --- set-model-type -----------------------------------------------------------------------------------------------
@@ -379,7 +377,7 @@ def test_a_layer_without_a_number_is_the_only_one(tmp_path: Path) -> None:
     draft = draft_of()
     config(draft)["num_hidden_layers"] = 8
     folder = write(draft, tmp_path)
-    told = answer(folder, "KEY016")
+    told = answer(folder, "KEY027")
     assert settings(told) == {"num_hidden_layers": 1}
     assert isinstance(told, Proposal)
     assert told.safety == "safe"
@@ -390,7 +388,9 @@ def test_a_layer_without_a_number_is_the_only_one(tmp_path: Path) -> None:
 def test_a_layer_with_a_number_may_be_one_of_several(tmp_path: Path) -> None:
     draft = draft_of("model-optimizer-eagle3")
     config(draft)["num_hidden_layers"] = 4
-    told = answer(write(draft, tmp_path), "KEY016")
+    assert "may have lost the others" in refusal(answer(write(draft, tmp_path / "lost"), "KEY027"))
+    config(draft)["num_hidden_layers"] = 8  # as many as the target has
+    told = answer(write(draft, tmp_path / "copied"), "KEY027")
     assert isinstance(told, Proposal)
     assert (told.safety, settings(told)) == ("unsafe", {"num_hidden_layers": 1})
     assert told.assumption is not None
@@ -412,9 +412,9 @@ def test_layer_types_become_as_long_as_the_depth(tmp_path: Path) -> None:
     draft = draft_of()
     config(draft).update(num_hidden_layers=3, layer_types=["full_attention"] * 3)
     folder = write(draft, tmp_path)
-    assert settings(answer(folder, "KEY016")) == {"num_hidden_layers": 1, "layer_types": ["full_attention"]}
+    assert settings(answer(folder, "KEY027")) == {"num_hidden_layers": 1, "layer_types": ["full_attention"]}
     config(draft)["layer_types"] = ["sliding_attention", "full_attention", "full_attention"]
-    assert "several kinds of layers" in refusal(answer(write(draft, tmp_path), "KEY016"))
+    assert "several kinds of layers" in refusal(answer(write(draft, tmp_path), "KEY027"))
 
 
 def test_a_gap_between_the_stored_layers_is_no_depth(tmp_path: Path) -> None:

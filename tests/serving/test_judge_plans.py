@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ckptdoctor.facts import Facts
 from ckptdoctor.findings import Confidence, Examination, Finding, Severity, Skip
 from ckptdoctor.rulebook import Judgement, RuleBook, judge_plans
 from ckptdoctor.serving import LoadPlan
+from ckptdoctor.serving.plan import RESTS_ON
 
 SERVING = {rule.id for rule in rulebook() if rule.scope == "serving"}
 NOTHING_KNOWN: dict[str, Confidence] = {}
@@ -142,7 +144,7 @@ def test_the_same_finding_of_several_plans_is_one_that_names_them(story: Facts, 
 def test_what_a_plan_is_not_sure_of_lowers_the_severity(
     story: Facts, confidence: Confidence | None, severity: str
 ) -> None:
-    doubts = {} if confidence is None else {"plan.left_random": confidence}
+    doubts = {} if confidence is None else {"plan.left_over": confidence}
     found = judge_plans(rulebook(), story.roots(), [("sglang==0.5.9", plan(story, "0.5.9"), doubts)]).findings
     by_rule = {f.rule: f for f in found}
     assert by_rule["KEY017"].severity.value == severity
@@ -153,7 +155,7 @@ def test_what_a_plan_is_not_sure_of_lowers_the_severity(
 
 def test_doubt_of_one_plan_is_no_doubt_of_another(story: Facts) -> None:
     plans = [
-        ("sglang==0.5.9", plan(story, "0.5.9"), {"plan.left_random": Confidence.LIKELY}),
+        ("sglang==0.5.9", plan(story, "0.5.9"), {"plan.left_over": Confidence.LIKELY}),
         ("sglang==0.5.11", plan(story, "0.5.11"), NOTHING_KNOWN),
     ]
     found = judge_plans(rulebook(), story.roots(), plans).findings
@@ -220,3 +222,9 @@ def test_a_rule_skipped_for_one_plan_is_judged_for_another(story: Facts, tmp_pat
 
 def test_no_plans_no_findings(story: Facts) -> None:
     assert judged(story, [], rulebook()) == Judgement((), ())
+
+
+def test_every_fact_of_a_plan_says_what_it_rests_on() -> None:
+    facts = {f.name for f in fields(LoadPlan)} | {n for n, v in vars(LoadPlan).items() if isinstance(v, property)}
+    told = [name for names in RESTS_ON.values() for name in names]
+    assert sorted(told) == sorted(facts)
