@@ -12,6 +12,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from generator import (  # noqa: E402
     algorithms_page,
+    cases_page,
     engine_page,
     engines_index,
     facts_page,
@@ -46,6 +47,7 @@ def pages(folder: Path = HERE) -> Iterator[tuple[Path, str]]:
     yield folder / "writers.md", writers_page()
     yield folder / "algorithms.md", algorithms_page()
     yield folder / "facts.md", facts_page()
+    yield folder / "cases.md", cases_page()
     yield folder / "treatments.md", treatments_page(rules)
     for name in WRITTEN:
         yield folder / name, refreshed(_text(folder / name))

@@ -1,5 +1,6 @@
 """Makes the pages of `docs/` that come from the rules, the other data under `rules/` and the facts."""
 
+from generator.case_pages import cases_page
 from generator.engine_pages import engine_page, engines_index
 from generator.fact_pages import facts_page
 from generator.knowledge_pages import algorithms_page, writers_page
@@ -12,6 +13,7 @@ __all__ = [
     "SECTIONS",
     "Shown",
     "algorithms_page",
+    "cases_page",
     "engine_page",
     "engines_index",
     "facts_page",
