@@ -390,7 +390,7 @@ SIZES = ("draft_vocab_size", "vocab_size")
         ({"draft_vocab_size": 640}, "VOC015", {"draft_vocab_size": 128}),
         ({"draft_vocab_size": 512, "vocab_size": 128}, "VOC013", {"draft_vocab_size": 128, "vocab_size": 512}),
         ({"draft_vocab_size": ..., "vocab_size": 128}, "VOC014", {"draft_vocab_size": 128, "vocab_size": 512}),
-        ({"vocab_size": 128}, "VOC020", {"vocab_size": 512}),
+        ({"vocab_size": 128}, "VOC017", {"vocab_size": 512}),
     ],
 )
 def test_the_sizes_are_put_into_the_right_fields(
