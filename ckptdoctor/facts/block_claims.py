@@ -20,12 +20,14 @@ __all__ = [
     "LackingSettings",
     "MaskHidden",
     "Needed",
+    "OtherKind",
     "class_name_of",
     "confidence_of",
     "lacking_settings_of",
     "markov_type_of",
     "mask_hidden_of",
     "needed_of",
+    "other_kind_of",
 ]
 
 _FLOATS = frozenset({"BF16", "F16", "F32"})
@@ -56,6 +58,17 @@ class Needed:
 
     part: str
     said: str
+    key: str
+    line: int | None
+
+
+@dataclass(frozen=True)
+class OtherKind:
+    """A speculators config of one kind (`said`, at `key`) beside the stored part of another kind (`kind`)."""
+
+    said: str
+    kind: str
+    part: str
     key: str
     line: int | None
 
@@ -149,6 +162,22 @@ def needed_of(
     if part is not None and kind is not None and part not in parts.stored:
         found.append(Needed(part, f'"{kind.value}"', kind.key, kind.line))
     return tuple(found)
+
+
+def other_kind_of(config: Config, known: Knowledge, parts: Parts) -> OtherKind | None:
+    """The kind of speculators config that the stored parts belong to, where the config is of another kind.
+
+    Only where nothing is stored of what the config's own kind needs: else the parts of two kinds are there.
+    """
+    kind = config.at("speculators_model_type")
+    table = known.words["block"]
+    if kind is None or not isinstance(kind.value, str) or kind.value not in table["speculators_kinds"]:
+        return None
+    if table["needs"]["speculators"].get(kind.value) in parts.stored:
+        return None
+    homes = table["kind_of"]
+    part = next((p for p in parts.stored if p in homes and homes[p] != kind.value), None)
+    return OtherKind(kind.value, homes[part], part, kind.key, kind.line) if part is not None else None
 
 
 def _tabled(draft: Draft, part: str) -> bool:

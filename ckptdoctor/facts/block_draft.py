@@ -19,12 +19,14 @@ from ckptdoctor.facts.block_claims import (
     LackingSettings,
     MaskHidden,
     Needed,
+    OtherKind,
     class_name_of,
     confidence_of,
     lacking_settings_of,
     markov_type_of,
     mask_hidden_of,
     needed_of,
+    other_kind_of,
 )
 from ckptdoctor.facts.block_fields import Disagreeing, Stated, Values, flag_of, read_values, special_tokens, text_of
 from ckptdoctor.facts.block_parts import Parts, read_parts
@@ -90,6 +92,7 @@ class BlockDraft:
     class_name: Known[ClassName]
     parts: Known[Parts]
     needed: Known[tuple[Needed, ...]]
+    other_kind: Known[OtherKind | None]
     projector: Stated | None
     projector_needed: Known[str | None]
     lacking_settings: Known[tuple[LackingSettings, ...]]
@@ -131,6 +134,7 @@ def describe_block_draft(
         class_name=class_name_of(config, draft, known, parts) if sound else _NEEDS_HEADERS,
         parts=parts if sound else _NEEDS_HEADERS,
         needed=needed_of(config, draft, known, parts, projector) if sound else _NEEDS_HEADERS,
+        other_kind=other_kind_of(config, known, parts) if sound else _NEEDS_HEADERS,
         projector=projector,
         projector_needed=_projector_of(parts, table) if sound else _NEEDS_HEADERS,
         lacking_settings=lacking_settings_of(config, parts, table) if sound else _NEEDS_HEADERS,

@@ -278,6 +278,6 @@ def _matrices(
     if kind == "dspark":
         for layer in layers:
             for part, names in layer.parts.items():
-                if part.startswith(("head", "hc_head")):
+                if part.startswith(("head", "lm_head", "hc_head")):
                     doubles += [n for n in names if n.removeprefix(layer.stem) in checkpoint.tensors]
     return embedding, head, tuple(doubles[:20])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ckptdoctor.checkpoint import open_checkpoint
-from ckptdoctor.checkpoint.folder import Folder
+from ckptdoctor.checkpoint.folder import Folder, is_plain_name
 from ckptdoctor.checkpoint.weights import read_json_file
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts.knowledge import Knowledge
@@ -124,9 +124,10 @@ def target_embedding(target: Target, known: Knowledge) -> PackedEmbedding | None
 
 
 def _shard(root: Path, stems: tuple[str, ...]) -> str | None:
-    index = read_json_file(Folder(root), "model.safetensors.index.json")
+    folder = Folder(root)
+    index = read_json_file(folder, "model.safetensors.index.json")
     places = index.object.get("weight_map") if index is not None and index.readable else None
     if not isinstance(places, dict):
         return None
     name = next((v for k, v in places.items() if k.startswith(stems) and isinstance(v, str)), None)
-    return name if name is not None and "/" not in name and "\\" not in name and (root / name).is_file() else None
+    return name if name is not None and is_plain_name(name) and folder.path(name) is not None else None

@@ -41,9 +41,11 @@ class SinglePieces:
 
 def read_single_pieces(folder: Path) -> Known[SinglePieces]:
     """The single pieces of the tokenizer in `folder`; unknown without a tokenizer.json with a vocabulary by text."""
-    data = Siblings(folder).data("tokenizer.json")
+    files = Siblings(folder)
+    data = files.data("tokenizer.json")
     if data is None:
-        return _NEEDS
+        far = files.too_far("tokenizer.json")
+        return _NEEDS if far is None else far
     start = data.find(b'"vocab"')
     found: dict[str, int] = {}
     merges = _MERGES.search(data, max(start, 0))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ckptdoctor.checkpoint.folder import Folder, locate
+from ckptdoctor.checkpoint.remote import RemoteFolder, at_hub, open_remote
 from ckptdoctor.checkpoint.weights import read_json_file
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts.knowledge import Knowledge, knowledge
@@ -49,14 +50,17 @@ class Target:
     max_positions: Known[int] = _NO_POSITIONS
     config: Mapping[str, Any] = field(default_factory=dict, repr=False)
     document: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    # Files of the Hub are known at `root` as long as somebody holds them.
+    _remote: RemoteFolder | None = field(default=None, repr=False, compare=False)
 
 
 def read_target(path: str, known: Knowledge | None = None) -> Target:
-    """Read the target's config from a folder or a file.
+    """Read the target's config from a folder, a file or `hf://org/name`.
 
-    Raises `CannotExamineError` when there is none or it is no JSON object.
+    Raises `RemoteError` when the Hub does not answer, `CannotExamineError` when there is none or it is no JSON object.
     """
-    root, only = locate(path)
+    there = open_remote(path) if at_hub(path) else None
+    root, only = locate(path) if there is None else (there.root, None)
     folder = Folder(root)
     document = read_json_file(folder, only or "config.json")
     if document is None:
@@ -86,6 +90,7 @@ def read_target(path: str, known: Knowledge | None = None) -> Target:
         max_positions=_size(config, words["max_positions"]),
         config=config,
         document=document.object,
+        _remote=there,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo, open_checkpoint
+from ckptdoctor.checkpoint.remote import remote_at
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts.knowledge import knowledge
 
@@ -33,7 +34,10 @@ class TargetWeights:
 
 
 def find_target_weights(path: str) -> TargetWeights | None:
-    """The weights of the target at `path`; None when only its config is there, or its files are damaged or pickles."""
+    """The weights of the target at `path`; None when only its config is there, its files are damaged or pickles, or
+    they are not on this machine."""
+    if remote_at(Path(path)) is not None:
+        return None
     try:
         checkpoint = open_checkpoint(path)
     except CannotExamineError:

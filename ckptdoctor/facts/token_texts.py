@@ -52,9 +52,11 @@ class TokenTexts:
 
 def read_token_texts(folder: Path) -> Known[TokenTexts]:
     """The texts of the tokenizer in `folder`; unknown without a tokenizer.json, or where it cannot be read."""
-    data = Siblings(folder).data(_NAME)
+    files = Siblings(folder)
+    data = files.data(_NAME)
     if data is None:
-        return _NEEDS
+        far = files.too_far(_NAME)
+        return _NEEDS if far is None else far
     parts: dict[str, Any] = {}
     for key, start in _members(data, 0):
         if key == "model":

@@ -41,13 +41,14 @@ def example(rule: Rule, old: str) -> str:
         return old
     intro = f"`{name}`: {prose(recipe.wrong or f'{recipe.imitates}.')} A scan prints:"
     if recipe.deep:
-        intro = intro.replace("A scan prints:", "`scan --deep` prints:")
+        option = "--deep" if recipe.against is None else "--against OLD"
+        intro = intro.replace("A scan prints:", f"`scan {option}` prints:")
     return f"{intro}\n\n```text\n{_printed(rule, recipe)}\n```"
 
 
 def _printed(rule: Rule, recipe: Any) -> str:
     """The finding of `rule` on the checkpoint of `recipe`, as the text report has it."""
-    from builder import build, counts_file
+    from builder import build, counts_file, other_copy
 
     from ckptdoctor.examining import scan
 
@@ -63,6 +64,7 @@ def _printed(rule: Rule, recipe: Any) -> str:
             launch=recipe.launch,
             token_counts=counts_file(folder) if recipe.token_counts is not None else None,
             deep=recipe.deep,
+            against=other_copy(folder) if recipe.against is not None else None,
         )
         finding = next((f for f in examination.findings if f.rule == rule.id), None)
         if finding is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 
 from ckptdoctor.rulebook.expressions import Expression
@@ -11,7 +12,22 @@ from ckptdoctor.rulebook.messages import compile_template
 __all__ = ["readable"]
 
 _OPEN, _CLOSE = "⟨", "⟩"
-_ROOTS = ("draft", "target", "vocab", "files", "tokens", "plan", "it")
+_ROOTS = (
+    "draft",
+    "target",
+    "vocab",
+    "files",
+    "tokens",
+    "plan",
+    "it",
+    "d",
+    "l",
+    "launch",
+    "values",
+    "mtp",
+    "block",
+    "medusa",
+)
 
 _WORDS: Mapping[str, str] = {
     "draft.algorithm_name": "kind of draft",
@@ -113,6 +129,10 @@ def _words(node: ast.expr) -> str:
         if isinstance(node.op, ast.Sub):  # `count - 1` others
             return _words(node.left)
         return f"{_words(node.left)}{' × ' if isinstance(node.op, ast.Mult) else ''}{_words(node.right)}"
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.ListComp):
+        return _words(node.value)
+    if isinstance(node, ast.ListComp):
+        return _words(node.elt)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         return _called(node.func.id, node.args)
     return f"{_OPEN}{_named(node)}{_CLOSE}"
@@ -159,7 +179,7 @@ def _named(node: ast.expr) -> str:
         return _WORDS[path]
     if isinstance(node, ast.Subscript):
         return f"first of the {_named(node.value)}"
-    parts = path.split(".")
+    parts = re.sub(r"\[[^]]*\]", "", path).split(".")
     if parts[0] in _ROOTS and len(parts) > 1:
         parts = parts[1:]
     return " ".join(parts[-2:]).replace("_", " ")

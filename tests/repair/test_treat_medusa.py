@@ -29,6 +29,14 @@ def test_what_stands_before_the_numbers_is_taken_off(tmp_path: Path, prefix: str
     assert renames(told) == {prefix + name: name for name in names}
 
 
+@pytest.mark.parametrize("prefix", ["module.", "medusa_head."])
+def test_heads_in_the_layout_of_vllm_stay_in_it(tmp_path: Path, prefix: str) -> None:
+    draft = draft_of("medusa-vllm")
+    names = list(draft.tensors)
+    told = answer(write(prefixed(draft, prefix), tmp_path), "MED011")
+    assert renames(told) == {prefix + name: name for name in names}
+
+
 def test_a_name_that_is_taken_is_not_given_twice(tmp_path: Path) -> None:
     draft = prefixed(draft_of("medusa-original"), "medusa_head.")
     draft.tensors["4.1.weight"] = draft.tensors["medusa_head.4.1.weight"]

@@ -26,6 +26,9 @@ HABITS: frozenset[str] = frozenset({"VAL005"})
 # Rules whose fault only one kind of draft can have, or whose recipe is written for one set of sizes, and why.
 ONE_DIALECT: dict[str, str] = {
     "GEO019": "EAGLE-1 alone has no field for a target of another width, and one dialect",
+    "KEY025": "EAGLE-1 alone has eagle_fc_bias, and one dialect",
+    "KEY026": "EAGLE-1 alone has classes without a place for a head, and one dialect",
+    "BLK040": "Model-Optimizer alone captures as many layers as its draft has, and has one dialect of block drafters",
 }
 ONE_SIZE: dict[str, str] = {}
 
