@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import lru_cache
 from pathlib import Path
 
 from ckptdoctor.checkpoint import Checkpoint, open_checkpoint
+from ckptdoctor.checkpoint.remote import RemoteError, at_hub, remote_at
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts import FACT_NAMES, Facts, Target, describe, read_target
 from ckptdoctor.facts.asked import NOTHING_ASKED, Asked
 from ckptdoctor.facts.launch import Launch
 from ckptdoctor.facts.launch_files import read_launch
 from ckptdoctor.facts.token_counts import TokenCounts, read_token_counts
-from ckptdoctor.findings import Confidence, Examination, Finding, Report
-from ckptdoctor.planning import Chosen, better_releases, chosen_engines, plan_of, serving_block
+from ckptdoctor.findings import About, Confidence, Examination, Finding, Picture, Report
+from ckptdoctor.planning import Chosen, better_releases, chosen_engines, newest_plans, plan_of, serving_block
+from ckptdoctor.policy import NO_POLICY, Baseline, Policy, applied, check_rules
 from ckptdoctor.report.plan_json import plan_data
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.rulebook import Judgement, Rule, RuleBook, judge, judge_plans, load_rules
 from ckptdoctor.serving import LoadPlan
 from ckptdoctor.serving.plan import RESTS_ON
 from ckptdoctor.summary import draft_summary, next_commands, target_summary, title
+from ckptdoctor.text import show
+from ckptdoctor.unknown import Unknown
 
 __all__ = ["RULE_NAMES", "Survey", "counts_for", "examine", "examine_paths", "rulebook", "scan", "survey"]
 
@@ -106,15 +111,27 @@ def examine(
     rules: Sequence[Rule] | RuleBook,
     engines: Sequence[str] = (),
     asked: Asked = NOTHING_ASKED,
+    illustrated: bool = False,
 ) -> Examination:
-    """Examine the checkpoint at `path` with these rules, for these engine releases. Raises `CannotExamineError`."""
+    """Examine the checkpoint at `path` with these rules, for these engine releases. Raises `CannotExamineError`.
+
+    `illustrated` asks for pictures, too, and for the whole plans of the newest releases where no engine is named.
+    """
     chosen = chosen_engines(engines)
-    found = survey(open_checkpoint(path), target, rules, chosen, asked)
+    if asked.deep:
+        _refuse_values_from_afar(path, target)
+    try:
+        checkpoint = open_checkpoint(path, remote=True)
+        found = survey(checkpoint, target, rules, chosen, asked)
+    except RemoteError as error:
+        raise CannotExamineError(str(error)) from None
+    if checkpoint.commit is not None and "@" not in path:
+        path = f"{path}@main"
     facts, plans = found.facts, found.plans
     judgement = Judgement(_with_repairs(found, chosen, asked.launch), found.judgement.skipped)
     return Examination(
         path=path,
-        title=title(facts),
+        title=title(facts) if checkpoint.commit is None else f"{title(facts)}, commit {checkpoint.commit[:12]}",
         draft=draft_summary(facts),
         target=target_summary(facts.target),
         findings=judgement.findings,
@@ -124,7 +141,34 @@ def examine(
         next_commands=next_commands(
             path, target, judgement, {rule.id for rule in rulebook()}, engines, facts.files.whole_folder, asked.deep
         ),
+        pictures=_pictures(path, facts, asked) if illustrated else (),
+        newest=tuple(plan_data(p) for p in newest_plans(facts, asked.launch)) if illustrated and not plans else (),
     )
+
+
+def _pictures(path: str, facts: Facts, asked: Asked) -> tuple[Picture, ...]:
+    """The picture of the draft vocabulary, where there is a map or a coverage to see."""
+    if facts.vocab.map is None and isinstance(facts.coverage, Unknown):
+        return ()
+    # Imported here: a report without pictures must not pay for them.
+    from ckptdoctor.report.vocab_picture import picture
+    from ckptdoctor.vocab.page import page_from
+
+    drawn = picture(page_from(path, title(facts), facts, asked.counts))
+    covered = "" if isinstance(facts.coverage, Unknown) else ", and how much of real text it covers"
+    return (Picture(f"Where the draft vocabulary lies in the target's{covered}", drawn),)
+
+
+def _refuse_values_from_afar(path: str, target: Target | None) -> None:
+    for place in (path, *([target.path] if target is not None else [])):
+        if at_hub(place):
+            command = f"hf download {show(place[5:].partition('@')[0])} --local-dir FOLDER"
+            why = "values of weights (--deep, --against) are not read over the network"
+            raise CannotExamineError(f"{show(place)}: {why}; download it first ({command})")
+    there = remote_at(Path(path))
+    if there is not None and any(name.endswith((".safetensors", ".bin")) for name in there.names):
+        why = "values of weights (deep) are not read over the network"
+        raise CannotExamineError(f"{there.told}: {why}; upload the whole draft in one commit")
 
 
 def _asked(
@@ -196,21 +240,43 @@ def examine_paths(
     token_counts: str | None = None,
     deep: bool = False,
     against: str | None = None,
+    policy: Policy = NO_POLICY,
+    baseline: Baseline | None = None,
+    illustrated: bool = False,
 ) -> Report:
     """Examine several paths with the same target and rules; a path that cannot be examined does not stop the others.
+
+    What `policy` asks for holds where the other arguments leave it open; its exceptions and the findings of `baseline`
+    are set aside. `illustrated` asks for pictures and for the whole plans of the newest releases, too.
 
     Raises `CannotExamineError` when the target, the token counts or the other copy cannot be read, `UsageError` for bad
     or unknown rules and engines.
     """
-    chosen = rulebook(tuple(rules)).select(select, ignore)
-    known_target = read_target(target) if target is not None else None
-    asked = _asked(paths, known_target, launch, token_counts, deep, against)
-    chosen_engines(engines)
+    book = rulebook((*policy.rules, *rules))
+    check_rules(policy, book)
+    chosen = book.select(select, ignore)
+    place = target if target is not None else policy.target
+    known_target = read_target(place) if place is not None else None
+    asked = _asked(paths, known_target, launch or policy.launch, token_counts, deep or policy.deep, against)
+    named = tuple(engines) or policy.engines
+    chosen_engines(named)
     done: list[Examination] = []
     failed: list[tuple[str, str]] = []
+    remarks: dict[str, None] = {}
     for path in paths:
         try:
-            done.append(examine(path, known_target, chosen, engines, asked))
+            found = examine(path, known_target, chosen, named, asked, illustrated)
         except CannotExamineError as error:
             failed.append((path, str(error)))
-    return Report(tuple(done), tuple(failed))
+            continue
+        judged, said = applied(policy, found, date.today(), baseline)
+        done.append(judged)
+        remarks |= dict.fromkeys(said)
+    source = None if policy.source is None else str(policy.source)
+    return Report(tuple(done), tuple(failed), source, tuple(remarks), policy.fail_on, about(done, chosen))
+
+
+def about(examinations: Iterable[Examination], rules: Iterable[Rule]) -> dict[str, About]:
+    """What reports tell of the rules that fired."""
+    fired = {f.rule for e in examinations for f in (*e.findings, *(item.finding for item in e.ignored))}
+    return {rule.id: About(rule.severity, rule.why, rule.seen_in) for rule in rules if rule.id in fired}

@@ -8,11 +8,14 @@ from enum import Enum
 from typing import Any
 
 __all__ = [
+    "About",
     "Confidence",
     "Examination",
     "Finding",
     "Fix",
+    "Ignored",
     "Location",
+    "Picture",
     "Report",
     "ServingRange",
     "Severity",
@@ -80,7 +83,8 @@ class Finding:
     """One thing that is wrong (or worth knowing), in words a person can act on.
 
     `message` says what is wrong with the values seen, `effect` what the person would see in serving,
-    `advice` what to do next. All three are already safe to print.
+    `advice` what to do next. All three are already safe to print. `by_policy` says that the project's own policy set
+    the severity.
     """
 
     rule: str
@@ -95,6 +99,25 @@ class Finding:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     fix: Fix | None = None
     seen_in: tuple[str, ...] = ()
+    by_policy: bool = False
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """A finding that does not count by the project's own word: why, and until which day (`2027-03-01`), if any."""
+
+    finding: Finding
+    reason: str
+    expires: str | None = None
+
+
+@dataclass(frozen=True)
+class About:
+    """What a report tells of a rule beside its findings: its own severity, the background, and public reports."""
+
+    severity: Severity
+    why: str
+    seen_in: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,6 +126,14 @@ class Skip:
 
     rule: str
     needs: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing of what was measured: an SVG file as text, and what it shows in words."""
+
+    title: str
+    svg: str
 
 
 @dataclass(frozen=True)
@@ -135,7 +166,7 @@ class Examination:
     """All that was found in one checkpoint.
 
     `draft` and `target` are plain, JSON-ready summaries of the facts; `title` is one line that says
-    what the thing is, for people.
+    what the thing is, for people. `ignored` are findings that the project's policy sets aside.
     """
 
     path: str
@@ -147,14 +178,25 @@ class Examination:
     plans: tuple[Mapping[str, Any], ...] = ()
     serving: tuple[ServingRange, ...] = ()
     next_commands: tuple[str, ...] = ()
+    ignored: tuple[Ignored, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    newest: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
 class Report:
-    """The examinations of one call, and the paths that could not be examined with the reason for each."""
+    """The examinations of one call, and the paths that could not be examined with the reason for each.
+
+    `policy` is the project file whose policy was applied, and `remarks` what has to be said of it. `fail_on` is the
+    severity from which on a finding counts, `rules` what there is to say of the rules that fired, by id.
+    """
 
     examinations: tuple[Examination, ...]
     failed: tuple[tuple[str, str], ...] = ()
+    policy: str | None = None
+    remarks: tuple[str, ...] = ()
+    fail_on: str = "error"
+    rules: Mapping[str, About] = field(default_factory=dict)
 
     def count(self, severity: Severity) -> int:
         """How many findings of this severity there are, over all checkpoints."""

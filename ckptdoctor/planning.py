@@ -26,6 +26,7 @@ __all__ = [
     "chosen_engines",
     "compat_for",
     "installed_engine",
+    "newest_plans",
     "plan_for",
     "plan_of",
     "serving_block",
@@ -137,6 +138,13 @@ def serving_block(facts: Facts, launch: Launch | None = None) -> tuple[ServingRa
     return tuple(_rows(compatibility(facts, _in_scans(), launch)))
 
 
+def newest_plans(facts: Facts, launch: Launch | None = None) -> tuple[LoadPlan, ...]:
+    """The whole plans of the newest known release of each engine that a scan speaks of."""
+    if facts.draft.algorithm in ("plain", "unknown") or not facts.files.names_sound:
+        return ()
+    return tuple(r.plan for r in compatibility(facts, _in_scans(), launch) if r.is_newest)
+
+
 def compat_for(
     path: str, engines: Sequence[str], *, target: str | None, launch: str | None, trained_with: str | None
 ) -> tuple[tuple[Range, ...], str]:
@@ -167,7 +175,7 @@ def installed_engine() -> str:
 def _facts(path: str, target: str | None, launch: str | None) -> tuple[Facts, Launch | None]:
     line = read_launch(launch) if launch is not None else None
     known_target = read_target(target) if target is not None else None
-    return describe(open_checkpoint(path), known_target), line
+    return describe(open_checkpoint(path, remote=True), known_target), line
 
 
 def writer_named(trained_with: str | None) -> str | None:

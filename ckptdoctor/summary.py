@@ -169,9 +169,14 @@ def next_commands(
     need their folder), the repair if one is possible and a whole `folder` was scanned, and the scan with what was
     missing. `deep`: values of weights were read, and a repair may need them too."""
     commands = [f"ckptdoctor explain {f.rule}" for f in judgement.findings if f.rule in shipped][:1]
+    here = path
     possible = [f.fix for f in judgement.findings if f.fix and not f.fix.refused and f.severity is not Severity.NOTE]
     if possible and folder:
-        words = ["ckptdoctor", "fix", path, "--out", "NEW"]
+        if path.startswith("hf://"):  # only files of this machine are repaired
+            here, (repo, _, revision) = "FOLDER", path.removeprefix("hf://").partition("@")
+            fetch = ["hf", "download", repo, *(["--revision", revision] if revision else []), "--local-dir", here]
+            commands.append(show(shlex.join(fetch), 4096))
+        words = ["ckptdoctor", "fix", here, "--out", "NEW"]
         words += ["--target", target.path] if target is not None else []
         words += [word for engine in engines for word in ("--engine", engine)]
         words += ["--deep"] if deep else []

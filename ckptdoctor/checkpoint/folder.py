@@ -13,9 +13,10 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from ckptdoctor.checkpoint.faults import Fault
+from ckptdoctor.checkpoint.remote import RemoteFile, RemoteFolder, at_hub, remote_at
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.text import show
 
@@ -44,7 +45,7 @@ def locate(path: str) -> tuple[Path, str | None]:
     The root of a Hub cache entry (`models--org--name`) leads to the snapshot of its `main` branch, or
     to its only snapshot. Raises `CannotExamineError` when there is nothing to open.
     """
-    if path.startswith("hf://"):
+    if at_hub(path):
         command = f"hf download {show(path[5:])}"
         raise CannotExamineError(
             f"{show(path)}: only files on this machine can be examined; download it first ({command})"
@@ -52,6 +53,11 @@ def locate(path: str) -> tuple[Path, str | None]:
     if not path:
         raise CannotExamineError("the path is empty")
     place = Path(path)
+    if remote_at(place) is not None:
+        return place, None
+    above = remote_at(place.parent)
+    if above is not None and above.size(place.name) is not None:
+        return place.parent, place.name
     try:
         mode = place.stat().st_mode
     except FileNotFoundError:
@@ -97,6 +103,7 @@ class Folder:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.remote: RemoteFolder | None = remote_at(root)
         self._resolved = root.resolve()
         self._blobs = _blobs_of(self._resolved)
         self._names = self._list()
@@ -116,7 +123,18 @@ class Folder:
                         )
         except OSError as error:
             raise CannotExamineError(f"{show(self.root)}: cannot be read ({_reason(error)})") from None
+        if self.remote is not None:
+            names += self.remote.names.difference(names)
         return tuple(sorted(names))
+
+    def shown(self, name: str) -> str:
+        """What a person calls the entry `name`, safe to print."""
+        file = self.remote_file(name)
+        return show(self.root / name) if file is None else file.told
+
+    def remote_file(self, name: str) -> RemoteFile | None:
+        """The file `name` where it is not on this machine; None for any other."""
+        return None if self.remote is None else self.remote.file(name)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -138,12 +156,17 @@ class Folder:
         return self._closed[name].detail if name in self._closed else None
 
     def path(self, name: str) -> Path | None:
-        """The real path of the regular file `name`, or None when there is none that may be opened."""
+        """The real path of the regular file `name`, or None when there is none that may be opened.
+
+        Where the file is not on this machine, nothing is at that path: only `open` reads it.
+        """
         if name not in self._places:
             self._places[name] = self._look_up(name) if self.has(name) else None
         return self._places[name]
 
     def _look_up(self, name: str) -> Path | None:
+        if self.remote is not None and name in self.remote.names:
+            return None if name in self.remote.folders else self.root / name
         try:
             real = (self.root / name).resolve(strict=True)
             mode = real.stat().st_mode
@@ -162,6 +185,9 @@ class Folder:
     def size(self, name: str) -> int:
         """Bytes of the file `name`; 0 when it cannot be opened."""
         place = self.path(name)
+        remote = self.remote_file(name)
+        if remote is not None:
+            return remote.size
         try:
             return place.stat().st_size if place else 0
         except OSError:
@@ -169,10 +195,15 @@ class Folder:
 
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
-        """The regular file `name`, open for reading. Raises `CannotExamineError` when it cannot be read."""
+        """The regular file `name`, open for reading. Raises `CannotExamineError` when it cannot be read, `RemoteError`
+        when its bytes do not come over the network."""
         place = self.path(name)
         if place is None:
-            raise CannotExamineError(f"{show(self.root / name)}: {self.closed(name) or 'cannot be opened'}")
+            raise CannotExamineError(f"{self.shown(name)}: {self.closed(name) or 'cannot be opened'}")
+        if self.remote is not None and self.remote.file(name) is not None:
+            with self.remote.open(name) as remote:
+                yield cast(BinaryIO, remote)
+            return
         try:
             with open_regular(place) as stream:
                 yield stream

@@ -58,7 +58,9 @@ def foreign_files(folder: Folder, only: str | None = None) -> tuple[ForeignFile,
             break
         if folder.path(name) is not None:
             size = folder.size(name)
-            header = _gguf(folder, name, size) if kind == "gguf" else None
+            # Most of a GGUF header is the vocabulary: over the network it is not read.
+            there = folder.remote_file(name) is not None
+            header = _gguf(folder, name, size) if kind == "gguf" and not there else None
             found.append(ForeignFile(name, kind, size, header))
     return tuple(found)
 

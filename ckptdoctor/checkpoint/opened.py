@@ -19,6 +19,7 @@ from ckptdoctor.checkpoint.folder import Folder, locate
 from ckptdoctor.checkpoint.foreign import ForeignFile, foreign_files
 from ckptdoctor.checkpoint.jsonreader import JsonDocument
 from ckptdoctor.checkpoint.pickles import PickledTensors, read_pickle, torch_problem
+from ckptdoctor.checkpoint.remote import at_hub, open_remote
 from ckptdoctor.checkpoint.weights import TOKENIZER_LIMIT, Weights, closed_weights, find_weights, read_json_file
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.text import listing, show
@@ -86,6 +87,11 @@ class Checkpoint:
     _value_files: dict[str, str] = field(default_factory=dict)
     foreign: tuple[ForeignFile, ...] = ()
 
+    @property
+    def commit(self) -> str | None:
+        """The commit of a repository of the Hub that it was read from; None for files of this machine."""
+        return None if self._folder is None or self._folder.remote is None else self._folder.remote.commit
+
     def json(self, name: str) -> JsonDocument | None:
         """Another JSON file beside the weights (`generation_config.json`…), or None when it is not there."""
         return read_json_file(self._folder, name) if self._folder and name not in self.omitted else None
@@ -95,8 +101,11 @@ class Checkpoint:
         return read_json_file(self._folder, name, TOKENIZER_LIMIT, only) if self._folder else None
 
     def real_path(self, name: str) -> Path | None:
-        """The real path of the file `name` beside the weights; None when there is none that may be opened."""
-        return self._folder.path(name) if self._folder else None
+        """The real path of the file `name` beside the weights; None when there is none that may be opened, or it is not
+        on this machine."""
+        if self._folder is None or self._folder.remote_file(name) is not None:
+            return None
+        return self._folder.path(name)
 
     @contextmanager
     def reading(self, name: str) -> Iterator[BinaryIO]:
@@ -171,13 +180,14 @@ class Checkpoint:
         return (array.astype(np.uint32) << 16).view(np.float32) if info.dtype == "BF16" else array
 
 
-def open_checkpoint(path: str) -> Checkpoint:
-    """Open the checkpoint at `path`: a folder, one weight file, or an index.
+def open_checkpoint(path: str, *, remote: bool = False) -> Checkpoint:
+    """Open the checkpoint at `path`: a folder, one weight file, or an index; with `remote` also `hf://org/name`.
 
     Damage is in `faults`. Raises `CannotExamineError` when there is nothing to examine: no such
-    path, no weights, no permission, or pickles without torch.
+    path, no weights, no permission, or pickles without torch; `RemoteError` when the Hub does not answer.
     """
-    root, only = locate(path)
+    there = open_remote(path) if remote and at_hub(path) else None
+    root, only = locate(path) if there is None else (there.root, None)
     folder = Folder(root)
     weights = find_weights(folder, only)
     foreign = foreign_files(folder, only)
@@ -337,6 +347,8 @@ def _beside(folder: Folder, weights: Weights) -> Known[tuple[str, ...]] | None:
     """The tensor names in the pickles beside the safetensors; unknown when torch cannot read them."""
     if not weights.beside:
         return None
+    if any(folder.remote_file(name) is not None for name in weights.beside):
+        return Unknown(f"{show(weights.beside[0])} on this machine (PyTorch files are not read over the network)")
     if torch_problem():
         return Unknown(f"the torch extra, to read {show(weights.beside[0])}")
     names: list[str] = []
@@ -354,7 +366,10 @@ def _beside(folder: Folder, weights: Weights) -> Known[tuple[str, ...]] | None:
 def _read_pickle(folder: Folder, name: str) -> PickledTensors:
     place = folder.path(name)
     if place is None:
-        raise CannotExamineError(f"{show(folder.root / name)}: {folder.closed(name) or 'cannot be opened'}")
+        raise CannotExamineError(f"{folder.shown(name)}: {folder.closed(name) or 'cannot be opened'}")
+    remote = folder.remote_file(name)
+    if remote is not None:
+        raise CannotExamineError(f"{remote.told}: PyTorch files are not read over the network; {remote.advice}")
     try:
         return read_pickle(place, name)
     except OSError as error:

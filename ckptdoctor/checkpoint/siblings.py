@@ -6,8 +6,10 @@ from pathlib import Path
 
 from ckptdoctor.checkpoint.folder import Folder
 from ckptdoctor.checkpoint.jsonreader import JsonDocument
+from ckptdoctor.checkpoint.remote import HEAD_LIMIT
 from ckptdoctor.checkpoint.weights import TOKENIZER_LIMIT, read_json_file
 from ckptdoctor.errors import CannotExamineError
+from ckptdoctor.unknown import Unknown
 
 __all__ = ["Siblings"]
 
@@ -41,9 +43,18 @@ class Siblings:
         with self._folder.open(name) as stream:
             return stream.read(TEXT_LIMIT).decode("utf-8", errors="replace")
 
+    def too_far(self, name: str) -> Unknown | None:
+        """What is missing where the large file `name` is not on this machine; None where it can be read."""
+        file = self._folder.remote_file(name)
+        if file is None or file.size <= HEAD_LIMIT:
+            return None
+        return Unknown(f"{file.told} on this machine ({file.size} bytes are not read over the network)")
+
     def data(self, name: str) -> bytes | None:
         """The bytes of the large JSON file `name`; None when there is none, it cannot be read or is over the limit."""
         if self._folder.path(name) is None or self._folder.size(name) > TOKENIZER_LIMIT:
+            return None
+        if self.too_far(name) is not None:
             return None
         try:
             with self._folder.open(name) as stream:

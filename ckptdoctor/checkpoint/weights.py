@@ -16,6 +16,7 @@ from ckptdoctor.checkpoint.faults import Fault
 from ckptdoctor.checkpoint.folder import Folder, is_plain_name
 from ckptdoctor.checkpoint.foreign import format_of, ir_binaries
 from ckptdoctor.checkpoint.jsonreader import CONFIG_LIMIT, JsonDocument, read_json
+from ckptdoctor.checkpoint.remote import HEAD_LIMIT
 from ckptdoctor.checkpoint.strange import LFS_CAUSE, LFS_MAGIC
 
 __all__ = ["TOKENIZER_LIMIT", "Weights", "closed_weights", "find_weights", "read_json_file"]
@@ -55,8 +56,8 @@ def read_json_file(
 ) -> JsonDocument | None:
     """The JSON file `name` of `folder` (with `only`: no further than to those keys of it).
 
-    None when there is no such file. One of more than `limit` bytes is a fault and is not read. `room` is that of
-    `read_json`.
+    None when there is no such file, or it is not on this machine and those keys are not near its top. One of more
+    than `limit` bytes is a fault and is not read. `room` is that of `read_json`.
     """
     if folder.path(name) is None:
         return None
@@ -67,8 +68,9 @@ def read_json_file(
     size = folder.size(name)
     if size > limit:
         return failed("json_too_large", expected=limit, found=size, detail=f"{size} bytes; at most {limit} are read")
+    cut = only is not None and folder.remote_file(name) is not None and size > HEAD_LIMIT
     with folder.open(name) as stream:
-        data = stream.read(limit)
+        data = stream.read(HEAD_LIMIT if cut else limit)
     if not data:
         return failed("empty_file", offset=0)
     if data.startswith(LFS_MAGIC):
@@ -76,7 +78,7 @@ def read_json_file(
     # Of a large file, only the keys near the top are looked for by place.
     document = read_json(data, name, only=only, depth=4 if only is None else 2, room=room)
     if not document.readable:
-        return document
+        return None if cut else document
     # Engines read configs with Python's json, which takes half a surrogate pair for a character.
     faults = tuple(fault for fault in document.faults if fault.kind != "json_encoding")
     if not isinstance(document.value, dict):

@@ -13,15 +13,18 @@ from pathlib import Path
 
 import click
 
+from ckptdoctor.cli.audit import audit
 from ckptdoctor.cli.compat import compat
 from ckptdoctor.cli.engines import engines
 from ckptdoctor.cli.errors import handle
 from ckptdoctor.cli.explain import explain
 from ckptdoctor.cli.fix import fix
+from ckptdoctor.cli.gate import gate
 from ckptdoctor.cli.output import PIPE_CLOSED
 from ckptdoctor.cli.plan import plan
 from ckptdoctor.cli.rules import rules
 from ckptdoctor.cli.scan import scan
+from ckptdoctor.cli.upload import upload
 from ckptdoctor.cli.vocab import vocab
 
 __all__ = ["main", "run"]
@@ -82,7 +85,7 @@ def main(ctx: click.Context) -> None:
         ctx.exit(2)
 
 
-for _command in (scan, fix, plan, compat, vocab, explain, rules, engines):
+for _command in (scan, fix, plan, compat, vocab, gate, upload, audit, explain, rules, engines):
     main.add_command(_command)
 
 

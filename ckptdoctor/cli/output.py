@@ -7,13 +7,27 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
 from ckptdoctor.errors import CannotExamineError
 
-__all__ = ["PIPE_CLOSED", "color_option", "emit", "format_option", "launch_option", "rules_option", "target_option"]
+if TYPE_CHECKING:
+    from ckptdoctor.policy import Policy
+
+__all__ = [
+    "PIPE_CLOSED",
+    "color_option",
+    "emit",
+    "format_option",
+    "launch_option",
+    "output_option",
+    "policy_option",
+    "project_policy",
+    "rules_option",
+    "target_option",
+]
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -68,6 +82,43 @@ def rules_option(command: C) -> C:
         multiple=True,
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         help="A folder with rules of your own; may be repeated.",
+    )(command)
+
+
+def policy_option(command: C) -> C:
+    """`--policy FILE`, given to the command as `policy_file`."""
+    return click.option(
+        "--policy",
+        "policy_file",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="The project file to judge by. [default: ckptdoctor.toml here or above, up to the repository's root]",
+    )(command)
+
+
+def project_policy(path: Path | None) -> Policy:
+    """The policy in `path`, else that of the project that the current folder belongs to. Raises `UsageError`."""
+    from ckptdoctor.policy import NO_POLICY, find_project, load_policy
+
+    if path is not None:
+        return load_policy(path)
+    try:
+        here = Path.cwd()
+    except OSError:  # the current folder was removed
+        return NO_POLICY
+    found = find_project(here)
+    return load_policy(found) if found is not None else NO_POLICY
+
+
+def output_option(command: C) -> C:
+    """`--output FILE`."""
+    return click.option(
+        "--output",
+        "-o",
+        "output",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Write the report to FILE and not to stdout: the whole of it, or nothing.",
     )(command)
 
 

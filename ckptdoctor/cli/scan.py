@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING
 import click
 
 from ckptdoctor.cli.errors import say
-from ckptdoctor.cli.output import color_option, emit, format_option, launch_option, rules_option, target_option
-from ckptdoctor.text import show
+from ckptdoctor.cli.output import (
+    color_option,
+    emit,
+    format_option,
+    launch_option,
+    output_option,
+    policy_option,
+    project_policy,
+    rules_option,
+    target_option,
+)
+from ckptdoctor.text import plural, show
 
 if TYPE_CHECKING:
     from ckptdoctor.findings import Report
@@ -21,6 +31,7 @@ __all__ = ["scan"]
 
 _FOUND = 1
 _FAILED = 3
+_FORMATS = ("text", "json", "sarif", "junit", "github", "markdown", "html")
 
 
 def _ids(values: Iterable[str]) -> list[str]:
@@ -31,7 +42,15 @@ def _ids(values: Iterable[str]) -> list[str]:
 @click.command()
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @target_option
-@format_option("text", "json")
+@format_option(*_FORMATS)
+@output_option
+@click.option(
+    "--report",
+    "reports",
+    metavar="FORMAT=FILE",
+    multiple=True,
+    help="Write the report in this format to FILE, too; may be repeated.",
+)
 @rules_option
 @click.option(
     "--engine",
@@ -63,9 +82,20 @@ def _ids(values: Iterable[str]) -> list[str]:
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning", "note", "never"]),
-    default="error",
-    show_default=True,
-    help="Exit with 1 for a finding of this severity or worse.",
+    help="Exit with 1 for a finding of this severity or worse. [default: the project file's word, else error]",
+)
+@policy_option
+@click.option(
+    "--baseline",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Known findings, which do not count; only new ones do.",
+)
+@click.option(
+    "--write-baseline",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write all findings of now to FILE, a baseline for later scans.",
 )
 @color_option
 @click.pass_context
@@ -74,6 +104,8 @@ def scan(
     paths: tuple[str, ...],
     target: str | None,
     fmt: str,
+    output: Path | None,
+    reports: tuple[str, ...],
     rule_dirs: tuple[Path, ...],
     engines: tuple[str, ...],
     launch: str | None,
@@ -82,7 +114,10 @@ def scan(
     against: str | None,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
-    fail_on: str,
+    fail_on: str | None,
+    policy_file: Path | None,
+    baseline: Path | None,
+    write_baseline: Path | None,
     color: str,
 ) -> None:
     """Examine drafts and report what is wrong.
@@ -90,11 +125,29 @@ def scan(
     PATH is the folder or a file of a draft. Nothing is changed, and without --deep no weights are read:
     only headers, configs and small tensors.
     """
+    from dataclasses import replace
+
+    from ckptdoctor import policy as policies
     from ckptdoctor.examining import examine_paths
     from ckptdoctor.report import capped, render, surface_for
-    from ckptdoctor.report.wording import PATH_LIMIT, failure
+    from ckptdoctor.report.reporters import check_format
+    from ckptdoctor.report.wording import PATH_LIMIT, failure, total
+    from ckptdoctor.whole_file import check_place, write_whole
 
-    with _reading() if deep or against is not None else nullcontext():
+    wanted = [_form(text) for text in reports]
+    places = [("--report", place) for _, place in wanted]
+    places += [("--output", output)] if output is not None else []
+    places += [("--write-baseline", write_baseline)] if write_baseline is not None else []
+    if len({place for _, place in places}) < len(places):
+        raise click.UsageError("two reports are to be written to the same file")
+    for option, place in places:
+        check_place(place, option, [*paths, *(p for p in (target, against) if p is not None)])
+    for form in {fmt, *(form for form, _ in wanted)}:
+        check_format(form)
+    policy = project_policy(policy_file)
+    level = fail_on or policy.fail_on
+    known = baseline if baseline is not None else policy.baseline
+    with _reading() if policy.deep or deep or against is not None else nullcontext():
         examined = examine_paths(
             paths,
             target=target,
@@ -106,13 +159,33 @@ def scan(
             token_counts=token_counts,
             deep=deep,
             against=against,
+            policy=policy,
+            baseline=policies.read_baseline(known) if known is not None and write_baseline is None else None,
+            illustrated="html" in (fmt, *(form for form, _ in wanted)),
         )
-    report = capped(examined)
-    emit(render(report, fmt, surface_for(sys.stdout, color)))
-    if fmt != "text":
+    report = replace(capped(examined), fail_on=level)
+    for form, place in wanted:
+        write_whole(place, render(report, form))
+    if output is None:
+        emit(render(report, fmt, surface_for(sys.stdout, color)))
+    else:
+        write_whole(output, render(report, fmt, surface_for(None, color)))
+        say(f"{total(report)}; the report is in {show(output, PATH_LIMIT)}")
+    if write_baseline is not None:
+        count = policies.write_baseline(write_baseline, report.examinations)
+        say(f"{plural(count, 'finding')} written to {show(write_baseline, PATH_LIMIT)}")
+    if fmt != "text" or output is not None:
         for path, reason in report.failed:
             say(f"could not examine {show(path, PATH_LIMIT)}: {failure(path, reason)}")
-    ctx.exit(_exit_code(report, fail_on))
+    ctx.exit(_exit_code(report, level))
+
+
+def _form(text: str) -> tuple[str, Path]:
+    """The format and the file of `--report`. Raises a usage error for anything else."""
+    form, mark, place = text.partition("=")
+    if not mark or form not in _FORMATS or not place:
+        raise click.UsageError(f"--report {show(text)}: say FORMAT=FILE with one of {', '.join(_FORMATS)}")
+    return form, Path(place)
 
 
 @contextmanager
@@ -126,11 +199,8 @@ def _reading() -> Iterator[None]:
 
 def _exit_code(report: Report, fail_on: str) -> int:
     """3 when a path could not be examined (the answer is not whole), else 1 for findings that count, else 0."""
-    from ckptdoctor.findings import Severity
+    from ckptdoctor.policy import counts
 
     if report.failed:
         return _FAILED
-    if fail_on == "never":
-        return 0
-    level = Severity(fail_on).rank
-    return _FOUND if any(report.count(s) for s in Severity if s.rank >= level) else 0
+    return _FOUND if counts(report, fail_on) else 0

@@ -18,7 +18,7 @@ _HIGHEST = {
 def capped(report: Report) -> Report:
     """`report` with `likely` findings as warnings at most and `possible` ones as notes.
 
-    Doing it twice changes nothing.
+    Doing it twice changes nothing. A severity that the project's own policy set stays.
     """
     return replace(
         report,
@@ -28,4 +28,4 @@ def capped(report: Report) -> Report:
 
 def _capped(finding: Finding) -> Finding:
     highest = _HIGHEST[finding.confidence]
-    return finding if finding.severity.rank <= highest.rank else replace(finding, severity=highest)
+    return finding if finding.by_policy or finding.severity.rank <= highest.rank else replace(finding, severity=highest)

@@ -9,11 +9,11 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-from ckptdoctor.findings import Examination, Finding, Fix, Location, Report, Severity
+from ckptdoctor.findings import Examination, Finding, Fix, Ignored, Location, Report, Severity
 from ckptdoctor.report.surface import Surface
 from ckptdoctor.report.wording import skipped_rules
 
-__all__ = ["SCHEMA_VERSION", "as_data", "dumps", "finding_data", "render"]
+__all__ = ["SCHEMA_VERSION", "as_data", "as_plain", "dumps", "finding_data", "render"]
 
 SCHEMA_VERSION = 1
 
@@ -28,7 +28,7 @@ def render(report: Report, surface: Surface) -> str:  # noqa: ARG001  # the sign
 
 def dumps(data: object) -> str:
     """JSON in ASCII alone: no foreign character reaches a terminal raw, and lone surrogates survive."""
-    return json.dumps(_plain(data), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+    return json.dumps(as_plain(data), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def as_data(report: Report) -> dict[str, Any]:
@@ -40,6 +40,8 @@ def as_data(report: Report) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "ckptdoctor", "version": __version__},
         "checkpoints": [_checkpoint(e) for e in report.examinations],
+        "policy": report.policy,
+        "remarks": list(report.remarks),
         "failed": [{"path": path, "reason": reason} for path, reason in report.failed],
         "summary": {**{s.value: report.count(s) for s in Severity}, "skipped": skipped},
     }
@@ -48,12 +50,25 @@ def as_data(report: Report) -> dict[str, Any]:
 def _checkpoint(examination: Examination) -> dict[str, Any]:
     return {
         "path": examination.path,
-        "draft": _plain(examination.draft),
-        "target": _plain(examination.target),
-        "plans": _plain(examination.plans),
+        "draft": as_plain(examination.draft),
+        "target": as_plain(examination.target),
+        "plans": as_plain(examination.plans),
         "serving": [{field.name: getattr(s, field.name) for field in fields(s)} for s in examination.serving],
         "findings": [finding_data(f) for f in examination.findings],
         "skipped": [{"rule": s.rule, "needs": s.needs} for s in examination.skipped],
+        "ignored": [_ignored(item) for item in examination.ignored],
+    }
+
+
+def _ignored(item: Ignored) -> dict[str, Any]:
+    finding = item.finding
+    return {
+        "rule": finding.rule,
+        "name": finding.name,
+        "severity": finding.severity.value,
+        "message": finding.message,
+        "reason": item.reason,
+        "expires": item.expires,
     }
 
 
@@ -69,7 +84,7 @@ def finding_data(finding: Finding) -> dict[str, Any]:
         "effect": finding.effect,
         "advice": finding.advice,
         "location": _location(finding.location),
-        "evidence": _plain(finding.evidence),
+        "evidence": as_plain(finding.evidence),
         "fix": _fix(finding.fix),
         "seen_in": list(finding.seen_in),
     }
@@ -89,10 +104,10 @@ def _fix(fix: Fix | None) -> dict[str, str] | None:
     return told if fix.assumption is None else {**told, "assumption": fix.assumption}
 
 
-def _plain(value: object) -> Any:
+def as_plain(value: object) -> Any:
     """`value` made of what JSON knows. Facts may hold more: enums, tuples, numpy numbers, NaN."""
     if isinstance(value, Enum):
-        return _plain(value.value)
+        return as_plain(value.value)
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):
@@ -104,15 +119,15 @@ def _plain(value: object) -> Any:
 
 def _container(value: object) -> Any:
     if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else str(key): _plain(item) for key, item in value.items()}
+        return {key if isinstance(key, str) else str(key): as_plain(item) for key, item in value.items()}
     if isinstance(value, Set):
-        return sorted((_plain(item) for item in value), key=repr)
+        return sorted((as_plain(item) for item in value), key=repr)
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [as_plain(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: as_plain(getattr(value, field.name)) for field in fields(value)}
     if callable(convert := getattr(value, "tolist", None)):  # numpy's scalars and arrays
-        return _plain(convert())
+        return as_plain(convert())
     return str(value)
 
 

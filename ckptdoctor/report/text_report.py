@@ -26,6 +26,8 @@ def report_lines(report: Report) -> Iterator[Line]:
     parts = [list(_block(e)) for e in report.examinations]
     if report.failed:
         parts.append(list(_failed(report)))
+    if report.remarks or report.policy is not None:
+        parts.append(list(_policy(report)))
     if len(report.examinations) + len(report.failed) > 1:
         parts.append([line(Segment(total(report), "path"), hang=2)])
     for number, part in enumerate(parts):
@@ -50,6 +52,7 @@ def _block(examination: Examination) -> Iterator[Line]:
         yield line(_nothing(examination), indent=_GROUP, hang=2)
     yield from _serving(examination)
     yield from _not_judged(examination)
+    yield from _set_aside(examination)
     yield BLANK
     yield line(Segment(counts(examination), "path"), indent=_GROUP, hang=2)
     if examination.next_commands:
@@ -123,6 +126,29 @@ def _not_judged(examination: Examination) -> Iterator[Line]:
     for group in groups:
         rules = Segment(f" ({listing(group.rules)})", "quiet")
         yield line(group.sentence, rules, indent=_ITEM, hang=2)
+
+
+def _set_aside(examination: Examination) -> Iterator[Line]:
+    """What the project's policy lets pass, each with its reason: it is there all the same."""
+    if not examination.ignored:
+        return
+    yield BLANK
+    yield line("set aside", indent=_GROUP)
+    told: dict[tuple[str, str, str, str | None], int] = {}
+    for item in examination.ignored:
+        key = (item.finding.rule, item.finding.name, item.reason, item.expires)
+        told[key] = told.get(key, 0) + 1
+    for (rule, name, reason, expires), count in told.items():
+        often = f" ({count} times)" if count > 1 else ""
+        until = f" (until {expires})" if expires else ""
+        yield line(f"{rule} {name}{often}: {show(reason, 400)}{until}", indent=_ITEM, hang=2)
+
+
+def _policy(report: Report) -> Iterator[Line]:
+    if report.policy is not None:
+        yield line("judged by ", Segment(show(report.policy, PATH_LIMIT), "path"), hang=2)
+    for remark in report.remarks:
+        yield line(show(remark, 400), hang=2)
 
 
 def _failed(report: Report) -> Iterator[Line]:

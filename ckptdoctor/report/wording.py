@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import posixpath
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,10 +18,12 @@ __all__ = [
     "Unjudged",
     "counts",
     "failure",
+    "file_path",
     "place",
     "skipped_rules",
     "total",
     "unjudged",
+    "words",
 ]
 
 PATH_LIMIT = 4096
@@ -36,6 +40,7 @@ SERVED = {
 OUTCOME_STYLE = {"served": "fix", "degraded": "warning", "broken": "error", "refused": "error"}
 """The style that each outcome is printed in."""
 
+_TEXT_LIMIT = 16_000
 _OPTION = re.compile(r"^(?P<what>.*\S)\s*\((?P<option>--[a-z][a-z-]*)(?: (?P<operand>[A-Z-]+))?\)$", re.DOTALL)
 _OPERANDS = {"--target": "PATH", "--launch": "LINE", "--engine": "NAME"}
 
@@ -96,12 +101,28 @@ def _joined(levels: list[str], skipped: int) -> str:
     return f"{text}; {plural(skipped, 'rule')} not judged" if skipped else text
 
 
+def words(text: str) -> str:
+    """`text` on one line and harmless: line ends of a rule's YAML are spaces, all else that is not printable is seen.
+
+    Messages were capped where they were made; this cuts only what is no message.
+    """
+    return show(re.sub(r"[ \t]*[\n\t][ \t\n]*", " ", text.strip()), _TEXT_LIMIT)
+
+
 def failure(path: str, reason: str) -> str:
     """What follows `could not examine`; a reason that begins with the path does not name it twice."""
     for start in (path, show(path, PATH_LIMIT), show(path)):
         if reason.startswith(f"{start}: "):
             return reason[len(start) + 2 :]
     return reason
+
+
+def file_path(path: str, file: str | None) -> str:
+    """The file `file` of the checkpoint at `path` (a folder, or one file of it), as a path; `path` without a file."""
+    if file is None or path == file or path.endswith(f"/{file}"):
+        return path
+    folder = posixpath.dirname(path) if os.path.isfile(path) else path  # noqa: PTH113  # any string, even one with NUL
+    return posixpath.join(folder, file.lstrip("/"))
 
 
 def place(location: Location) -> str:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     IntArray = npt.NDArray[np.int64]
 
-__all__ = ["Page", "Span", "page_of", "spans", "targets_of"]
+__all__ = ["Page", "Span", "page_from", "page_of", "spans", "targets_of"]
 
 _SPANS = 20
 """Rows of the histogram at most."""
@@ -95,10 +95,11 @@ def page_of(path: str, *, target: str | None = None, token_counts: str | None = 
     checkpoint = open_checkpoint(path)
     facts = describe(checkpoint, known_target, asked=Asked(counts=counts, heads=True))
     line = _BARE if checkpoint.config is None and {*checkpoint.tensors} <= _MAP_ALONE else title(facts)
-    return _page(path, line, facts, counts)
+    return page_from(path, line, facts, counts)
 
 
-def _page(path: str, line: str, facts: Facts, counts: TokenCounts | None) -> Page:
+def page_from(path: str, line: str, facts: Facts, counts: TokenCounts | None) -> Page:
+    """The page of the draft at `path` from its facts; `line` says what the draft is."""
     vocab = facts.vocab
     verdict = "" if isinstance(vocab.verdict, Unknown) else vocab.verdict
     reading = _MEANT.get(verdict) if vocab.map is not None else None

@@ -37,6 +37,9 @@ class FakeScan:
         token_counts: str | None,
         deep: bool,
         against: str | None,
+        policy: Any,
+        baseline: Any,
+        illustrated: bool,
     ) -> Report:
         self.calls.append(
             {
@@ -50,6 +53,9 @@ class FakeScan:
                 "token_counts": token_counts,
                 "deep": deep,
                 "against": against,
+                "policy": policy,
+                "baseline": baseline,
+                "illustrated": illustrated,
             }
         )
         if self.error is not None:

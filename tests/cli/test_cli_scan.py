@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from ckptdoctor.cli.main import main
 from ckptdoctor.errors import CannotExamineError, UsageError
 from ckptdoctor.findings import Report
+from ckptdoctor.policy import NO_POLICY
 
 MakeReport = Callable[..., Report]
 
@@ -39,6 +40,9 @@ def test_defaults(runner: CliRunner, fake_scan: Any, make_report: MakeReport) ->
             "token_counts": None,
             "deep": False,
             "against": None,
+            "policy": NO_POLICY,
+            "baseline": None,
+            "illustrated": False,
         }
     ]
 
@@ -69,6 +73,9 @@ def test_all_options(runner: CliRunner, fake_scan: Any, tmp_path: Path) -> None:
             "token_counts": "counts.json",
             "deep": True,
             "against": "old",
+            "policy": NO_POLICY,
+            "baseline": None,
+            "illustrated": False,
         }
     ]
 

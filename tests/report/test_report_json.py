@@ -52,6 +52,7 @@ def test_a_whole_report() -> None:
                 "target": None,
                 "plans": [],
                 "serving": [],
+                "ignored": [],
                 "findings": [
                     {
                         "rule": "VOC009",
@@ -103,6 +104,8 @@ def test_a_whole_report() -> None:
                 "skipped": [{"rule": s.rule, "needs": s.needs} for s in SKIPS],
             }
         ],
+        "policy": None,
+        "remarks": [],
         "failed": [{"path": "gone", "reason": "no such path"}],
         "summary": {"error": 1, "warning": 1, "note": 1, "skipped": 3},
     }

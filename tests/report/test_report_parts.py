@@ -182,7 +182,7 @@ class TestCapped:
 
 class TestTable:
     def test_formats(self) -> None:
-        assert list(REPORTERS) == ["text", "json"]
+        assert list(REPORTERS) == ["text", "json", "sarif", "junit", "github", "markdown", "html"]
 
     @pytest.mark.parametrize("fmt", REPORTERS)
     def test_every_reporter_ends_its_last_line(self, fmt: str) -> None:

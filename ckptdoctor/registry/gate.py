@@ -1,0 +1,153 @@
+"""The judgement that every gate asks for: all drafts of a tree, by a policy that does not come from that tree."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+
+from ckptdoctor.checkpoint.folder import Folder
+from ckptdoctor.checkpoint.weights import find_weights
+from ckptdoctor.errors import CkptdoctorError
+from ckptdoctor.examining import about, examine, rulebook
+from ckptdoctor.facts import read_target
+from ckptdoctor.facts.asked import Asked
+from ckptdoctor.facts.launch import parse_launch
+from ckptdoctor.findings import Examination, Report, Severity
+from ckptdoctor.planning import chosen_engines
+from ckptdoctor.policy import NO_POLICY, Policy, applied, check_rules, counts, load_policy, read_baseline
+from ckptdoctor.policy.project import PROJECT_FILES
+from ckptdoctor.resources import rules_dir
+from ckptdoctor.text import plural, show
+
+__all__ = ["Verdict", "drafts_in", "gate_policy", "judge_tree"]
+
+FOLDER_LIMIT = 20_000
+"""Folders of a tree that are looked into; a gate refuses a larger one rather than judge it in part."""
+
+_SKIPPED = frozenset({".git", ".cache"})
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a gate decides of a tree.
+
+    `outcome` is `refused`, `warned` (it passes, and the report says what to look at), `passed` or `empty` (there is no
+    checkpoint in it). `report` holds the findings, with the paths as the person knows them; `reasons` are the causes of
+    a refusal that are no findings, a sentence each.
+    """
+
+    outcome: str
+    report: Report
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Whether the tree stays outside."""
+        return self.outcome == "refused"
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one line."""
+        told = {s: self.report.count(s) for s in (Severity.ERROR, Severity.WARNING)}
+        found = " and ".join(plural(n, s.value) for s, n in told.items() if n) or "nothing"
+        return {
+            "refused": f"refused: {found} found" if not self.reasons else f"refused: {self.reasons[0]}",
+            "warned": f"passes, with {found} to look at",
+            "passed": "passes",
+            "empty": "passes: there is no checkpoint in it",
+        }[self.outcome]
+
+
+def gate_policy(path: Path | None, installed: Path | None = None) -> Policy:
+    """The policy of a gate: that of `--policy PATH`, else the one that was `installed` with it, else none of a project.
+
+    It is never looked for in the tree that is judged. What gates take more seriously than scans (rules/policy) holds
+    where the policy does not say otherwise. Raises `UsageError` for a file that cannot be read.
+    """
+    chosen = path if path is not None else installed
+    policy = load_policy(chosen) if chosen is not None else NO_POLICY
+    usual = load_policy(rules_dir() / "policy" / "gate.toml")
+    return replace(policy, severities={**usual.severities, **policy.severities})
+
+
+def judge_tree(root: Path, policy: Policy, shown: str, today: date | None = None) -> Verdict:
+    """Judge every draft in the folder `root` (and in its folders), which the person knows as `shown`.
+
+    Whatever cannot be examined is refused: a gate lets nothing in that it could not look at. Raises `UsageError` for a
+    policy that names unknown rules, engines or a target that cannot be read.
+    """
+    asked = Asked(launch=parse_launch(policy.launch) if policy.launch else None, deep=policy.deep)
+    rules = rulebook(policy.rules)
+    check_rules(policy, rules)
+    chosen_engines(policy.engines)
+    target = read_target(policy.target) if policy.target else None
+    baseline = read_baseline(policy.baseline) if policy.baseline else None
+    examinations: list[Examination] = []
+    failed: list[tuple[str, str]] = []
+    remarks: list[str] = []
+    try:
+        folders = drafts_in(root)
+        remarks += _own_projects(root, shown)
+    except CkptdoctorError as error:
+        return Verdict("refused", Report((), ((shown, str(error)),)), (f"{shown} could not be examined",))
+    for folder in folders:
+        label = _label(root, folder, shown)
+        try:
+            found = examine(str(folder), target, rules, policy.engines, asked)
+        except CkptdoctorError as error:
+            failed.append((label, str(error).replace(str(folder), label)))
+            continue
+        judged, said = applied(policy, replace(found, path=label), today or date.today(), baseline)
+        examinations.append(judged)
+        remarks += said
+    report = Report(
+        tuple(examinations),
+        tuple(failed),
+        str(policy.source) if policy.source else None,
+        tuple(dict.fromkeys(remarks)),
+        policy.fail_on,
+        about(examinations, rules),
+    )
+    return Verdict(_outcome(report, policy), report, tuple(f"{p} could not be examined: {why}" for p, why in failed))
+
+
+def drafts_in(root: Path) -> tuple[Path, ...]:
+    """The folders of checkpoints in the tree `root`: those with weights in them, sorted. Links are not followed.
+
+    Raises `CkptdoctorError` for a tree of more folders than a gate looks into.
+    """
+    return tuple(sorted(folder for folder in _folders(root) if find_weights(Folder(folder)) is not None))
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    for seen, (place, folders, _) in enumerate(os.walk(root, onerror=_refuse)):
+        if seen >= FOLDER_LIMIT:
+            raise CkptdoctorError(f"it has more than {FOLDER_LIMIT} folders")
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
+        yield Path(place)
+
+
+def _refuse(error: OSError) -> None:
+    raise CkptdoctorError(f"{show(error.filename)}: cannot be read ({show(error.strerror)})")
+
+
+def _own_projects(root: Path, shown: str) -> list[str]:
+    """A project file in the tree has no say here, and the person is told so."""
+    own = [n for n in PROJECT_FILES if n != "pyproject.toml" and (root / n).exists()]
+    return [f"{name} in {shown} is not followed: what is judged does not set its own rules." for name in own]
+
+
+def _label(root: Path, folder: Path, shown: str) -> str:
+    inside = folder.relative_to(root).as_posix()
+    return shown if inside == "." else f"{shown.rstrip('/')}/{inside}"
+
+
+def _outcome(report: Report, policy: Policy) -> str:
+    if report.failed or counts(report, policy.fail_on):
+        return "refused"
+    if not report.examinations:
+        return "empty"
+    return "warned" if report.count(Severity.WARNING) or report.count(Severity.ERROR) else "passed"
