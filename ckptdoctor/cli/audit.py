@@ -17,11 +17,13 @@ from ckptdoctor.cli.errors import say
 from ckptdoctor.cli.output import (
     color_option,
     emit,
+    engines_option,
     format_option,
+    judging_options,
     launch_option,
-    policy_option,
     project_policy,
     rules_option,
+    selection_options,
     target_option,
 )
 from ckptdoctor.cli.scan import _ids
@@ -75,29 +77,11 @@ _FAILED = 3
     help="Refuse a tree of more folders than this.",
 )
 @rules_option
-@click.option(
-    "--engine",
-    "engines",
-    metavar="NAME[==RELEASE]",
-    multiple=True,
-    help="Judge for this engine release (sglang==0.5.9, vllm, installed); may be repeated, or A,B.",
-)
+@engines_option
 @launch_option
 @click.option("--deep", is_flag=True, help="Read values of weights too. Only of files on this machine.")
-@click.option("--select", metavar="ID", multiple=True, help="Judge these rules alone; may be repeated, or A,B.")
-@click.option("--ignore", metavar="ID", multiple=True, help="Leave these rules out; may be repeated, or A,B.")
-@click.option(
-    "--fail-on",
-    type=click.Choice(["error", "warning", "note", "never"]),
-    help="Exit with 1 for a finding of this severity or worse. [default: the project file's word, else error]",
-)
-@policy_option
-@click.option(
-    "--baseline",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Known findings, which do not count; only new ones do.",
-)
+@selection_options
+@judging_options
 @color_option
 @click.pass_context
 def audit(

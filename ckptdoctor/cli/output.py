@@ -20,12 +20,15 @@ __all__ = [
     "PIPE_CLOSED",
     "color_option",
     "emit",
+    "engines_option",
     "format_option",
+    "judging_options",
     "launch_option",
     "output_option",
     "policy_option",
     "project_policy",
     "rules_option",
+    "selection_options",
     "target_option",
 ]
 
@@ -83,6 +86,39 @@ def rules_option(command: C) -> C:
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         help="A folder with rules of your own; may be repeated.",
     )(command)
+
+
+def engines_option(command: C) -> C:
+    """`--engine NAME[==RELEASE]`, given to the command as `engines`."""
+    return click.option(
+        "--engine",
+        "engines",
+        metavar="NAME[==RELEASE]",
+        multiple=True,
+        help="Judge for this engine release (sglang==0.5.9, vllm, installed); may be repeated, or A,B.",
+    )(command)
+
+
+def selection_options(command: C) -> C:
+    """`--select ID` and `--ignore ID`."""
+    for name, words in (("--ignore", "Leave these rules out"), ("--select", "Judge these rules alone")):
+        command = click.option(name, metavar="ID", multiple=True, help=f"{words}; may be repeated, or A,B.")(command)
+    return command
+
+
+def judging_options(command: C) -> C:
+    """`--fail-on LEVEL`, `--policy FILE` (as `policy_file`) and `--baseline FILE`."""
+    command = click.option(
+        "--baseline",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Known findings, which do not count; only new ones do.",
+    )(command)
+    return click.option(
+        "--fail-on",
+        type=click.Choice(["error", "warning", "note", "never"]),
+        help="Exit with 1 for a finding of this severity or worse. [default: the project file's word, else error]",
+    )(policy_option(command))
 
 
 def policy_option(command: C) -> C:

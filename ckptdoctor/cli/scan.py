@@ -14,12 +14,14 @@ from ckptdoctor.cli.errors import say
 from ckptdoctor.cli.output import (
     color_option,
     emit,
+    engines_option,
     format_option,
+    judging_options,
     launch_option,
     output_option,
-    policy_option,
     project_policy,
     rules_option,
+    selection_options,
     target_option,
 )
 from ckptdoctor.text import plural, show
@@ -52,13 +54,7 @@ def _ids(values: Iterable[str]) -> list[str]:
     help="Write the report in this format to FILE, too; may be repeated.",
 )
 @rules_option
-@click.option(
-    "--engine",
-    "engines",
-    metavar="NAME[==RELEASE]",
-    multiple=True,
-    help="Judge for this engine release (sglang==0.5.9, vllm, installed); may be repeated, or A,B.",
-)
+@engines_option
 @launch_option
 @click.option(
     "--token-counts",
@@ -77,20 +73,8 @@ def _ids(values: Iterable[str]) -> list[str]:
     help="Another copy of the draft (before conversion, the last release), or the model it was made from: what is"
     " bit for bit the same, and what differs. Reads values, as --deep.",
 )
-@click.option("--select", metavar="ID", multiple=True, help="Judge these rules alone; may be repeated, or A,B.")
-@click.option("--ignore", metavar="ID", multiple=True, help="Leave these rules out; may be repeated, or A,B.")
-@click.option(
-    "--fail-on",
-    type=click.Choice(["error", "warning", "note", "never"]),
-    help="Exit with 1 for a finding of this severity or worse. [default: the project file's word, else error]",
-)
-@policy_option
-@click.option(
-    "--baseline",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Known findings, which do not count; only new ones do.",
-)
+@selection_options
+@judging_options
 @click.option(
     "--write-baseline",
     metavar="FILE",

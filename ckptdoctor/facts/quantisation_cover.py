@@ -292,7 +292,7 @@ def _split(where: str, parts: Mapping[str, Module], scheme: Scheme, layers: int 
     file = next(iter(parts.values())).tensors[next(iter(parts.values())).weight or ""].file
     if plain and packed:
         return Split(where, tuple(plain), tuple(packed), "storage", False, (), file)
-    if scheme.rules.vllm == "negative":  # its patterns are held against the name of the whole, not of the parts
+    if scheme.rules.form == "negative":  # its patterns are held against the name of the whole, not of the parts
         return None
 
     def left_alone(part: str) -> bool:

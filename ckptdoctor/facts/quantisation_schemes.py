@@ -24,14 +24,18 @@ class Method:
     id: str
     lists: tuple[str, ...]
     append: str | None
-    vllm: str
-    sglang: str
+    compares: Mapping[str, str]
     head: str
     reads_headers: bool = False
     at_load: bool = False
     applies: str = "linear"
     judged: bool = True
     whole: str | None = None
+
+    @property
+    def form(self) -> str:
+        """What the lists are: `negative` patterns, numbers of bits (`bits16`), or `names` of modules."""
+        return next((style for style in self.compares.values() if style in ("negative", "bits16")), "names")
 
 
 @dataclass(frozen=True)
@@ -82,12 +86,12 @@ class Scheme:
         return f"{self.place} of {self.file}" if self.place else self.file
 
     def spared_by(self, module: str) -> tuple[str, ...]:
-        """The engines (`vllm`, `sglang`) in which the lists leave `module` alone, by its name as it stands here."""
+        """The engines (ids of contracts) in which the lists leave `module` alone, by its name as it stands here."""
         if self.targets is not None and not names_module(self.targets, module, "suffix"):
-            return ("vllm", "sglang")
+            return tuple(self.rules.compares)
         if self.prefixes is not None and not module.startswith(self.prefixes):
-            return ("vllm", "sglang")
-        rows = (("vllm", self.rules.vllm), ("sglang", self.rules.sglang))
+            return tuple(self.rules.compares)
+        rows = self.rules.compares.items()
         return tuple(engine for engine, style in rows if names_module(self.entries, module, style))
 
 
@@ -181,7 +185,8 @@ def _method(declared: str | None, algorithm: str | None, body: Mapping[str, Any]
         if wanted in row["names"]:
             fields = {k: v for k, v in row.items() if k != "names"}
             return Method(**{**fields, "lists": tuple(row["lists"]), "append": row.get("append")})
-    return Method("unknown" if wanted else "missing", (), None, "exact", "exact", "never", judged=False)
+    compares = {engine: "exact" for row in rows for engine in row["compares"]}
+    return Method("unknown" if wanted else "missing", (), None, compares, "never", judged=False)
 
 
 def _name(declared: str | None, algorithm: str | None, body: Mapping[str, Any]) -> str:
@@ -196,7 +201,7 @@ def _list(body: Mapping[str, Any], method: Method) -> tuple[str | None, tuple[st
     if key is None:
         return None, ()
     value = body[key]
-    if isinstance(value, dict) and method.vllm == "bits16":
+    if isinstance(value, dict) and method.form == "bits16":
         names: Iterable[Any] = (k for k, v in value.items() if isinstance(v, dict) and _plain_bits(v))
     else:
         names = value

@@ -42,7 +42,7 @@ def _edit(case: Case, scheme: Scheme, facts: Quantisation) -> SetConfig:
     if len(wanted) > MOST_NAMES:
         raise RefusedError("many", count=len(wanted))
     if isinstance(value, dict):
-        new: Any = {} if scheme.rules.vllm == "negative" else {"bits": 16, "data_type": "float"}
+        new: Any = {} if scheme.rules.form == "negative" else {"bits": 16, "data_type": "float"}
         return SetConfig(key, {**value, **{name: new for name in wanted if name not in value}}, scheme.file)
     return SetConfig(key, [*value, *(name for name in wanted if name not in value)], scheme.file)
 
@@ -61,7 +61,7 @@ def _entries(scheme: Scheme, facts: Quantisation) -> Iterable[str]:
 
 def _named(scheme: Scheme, names: Iterable[str]) -> Iterable[str]:
     """GPTQ's patterns are held against the fused names, so those are added."""
-    if scheme.rules.vllm != "negative":
+    if scheme.rules.form != "negative":
         yield from names
         return
     for name in names:
@@ -76,7 +76,7 @@ def _named(scheme: Scheme, names: Iterable[str]) -> Iterable[str]:
 def _list(case: Case, scheme: Scheme) -> tuple[str, Any]:
     """Where the list stands, or is to stand, and what it holds."""
     document = writable(case, scheme.file)
-    mapping = scheme.rules.vllm in ("negative", "bits16")
+    mapping = scheme.rules.form in ("negative", "bits16")
     key = scheme.list_key
     if key is None:
         append = "exclude_modules" if not scheme.place and scheme.method == "modelopt" else scheme.rules.append
