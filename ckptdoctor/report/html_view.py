@@ -15,6 +15,7 @@ from ckptdoctor.report.wording import (
     OUTCOME_STYLE,
     PATH_LIMIT,
     SERVED,
+    beside_serving,
     counts,
     failure,
     place,
@@ -78,6 +79,7 @@ class CheckpointView:
     unjudged: tuple[tuple[str, str], ...]
     serving: tuple[tuple[str, str, str, str], ...]
     serving_title: str
+    serving_remark: str
     plans: tuple[PlanView, ...]
     pictures: tuple[tuple[str, Markup], ...]
     facts: tuple[tuple[str, str], ...]
@@ -135,6 +137,7 @@ def _checkpoint(report: Report, examination: Examination, number: int) -> Checkp
         unjudged=tuple((group.sentence, listing(group.rules, 12)) for group in unjudged(examination.skipped)),
         serving=tuple(serving),
         serving_title="Serving" if examination.plans else "Serving, as far as known",
+        serving_remark=beside_serving(examination),
         plans=tuple(_plan(plan) for plan in plans),
         pictures=tuple((picture.title, _image(picture.svg)) for picture in examination.pictures),
         facts=tuple(_facts(examination)),

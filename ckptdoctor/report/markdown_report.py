@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ckptdoctor.findings import Confidence, Examination, Finding, Report, Severity
 from ckptdoctor.report.surface import Surface
-from ckptdoctor.report.wording import PATH_LIMIT, SERVED, counts, failure, place, total, unjudged, words
+from ckptdoctor.report.wording import PATH_LIMIT, SERVED, beside_serving, counts, failure, place, total, unjudged, words
 from ckptdoctor.text import listing, show
 
 __all__ = ["render"]
@@ -104,6 +104,9 @@ def _serving(examination: Examination) -> Iterator[str]:
         for engine, outcome, reason in rows:
             yield f"| {_text(engine)} | {SERVED[outcome]} | {_text(reason)} |"
         yield ""
+        if said := beside_serving(examination):
+            yield _text(said)
+            yield ""
 
 
 def _text(text: str) -> str:

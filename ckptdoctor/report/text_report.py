@@ -8,7 +8,17 @@ from ckptdoctor.findings import Confidence, Examination, Finding, Report, Severi
 from ckptdoctor.report.render import render_lines
 from ckptdoctor.report.segments import BLANK, Line, Segment, line
 from ckptdoctor.report.surface import Surface
-from ckptdoctor.report.wording import OUTCOME_STYLE, PATH_LIMIT, SERVED, counts, failure, place, total, unjudged
+from ckptdoctor.report.wording import (
+    OUTCOME_STYLE,
+    PATH_LIMIT,
+    SERVED,
+    beside_serving,
+    counts,
+    failure,
+    place,
+    total,
+    unjudged,
+)
 from ckptdoctor.text import listing, plural, show
 
 __all__ = ["render", "report_lines"]
@@ -110,6 +120,8 @@ def _serving(examination: Examination) -> Iterator[Line]:
         yield line("serving, as far as known", indent=_GROUP)
         for item in examination.serving:
             yield _served(f"{item.name} {item.span}", item.outcome, item.reason)
+    if said := beside_serving(examination):
+        yield line(said, indent=_ITEM, hang=2)
 
 
 def _served(release: str, outcome: str, reason: str) -> Line:

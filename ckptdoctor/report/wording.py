@@ -16,6 +16,7 @@ __all__ = [
     "PATH_LIMIT",
     "SERVED",
     "Unjudged",
+    "beside_serving",
     "counts",
     "failure",
     "file_path",
@@ -71,6 +72,14 @@ def unjudged(skips: Iterable[Skip]) -> list[Unjudged]:
         groups.setdefault(skip.needs, {})[skip.rule] = None
     found = [Unjudged(needs, tuple(rules)) for needs, rules in groups.items()]
     return sorted(found, key=lambda group: -len(group.rules))
+
+
+def beside_serving(examination: Examination) -> str:
+    """What has to be said beside `served as trained` where there are errors; empty where nothing has to be."""
+    served = [p["outcome"] for p in examination.plans] or [s.outcome for s in examination.serving]
+    if "served" not in served or all(f.severity is not Severity.ERROR for f in examination.findings):
+        return ""
+    return "This is what becomes of names, shapes and captured layers; the errors above come on top of it."
 
 
 def skipped_rules(skips: Iterable[Skip]) -> int:

@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_samples import ERROR, WELL, report
+from report_samples import ERROR, NOTE, SICK, WELL, report
 
 from ckptdoctor.errors import UsageError
-from ckptdoctor.findings import Confidence, Location, Report, Severity, Skip
+from ckptdoctor.findings import Confidence, Location, Report, ServingRange, Severity, Skip
 from ckptdoctor.report import REPORTERS, Surface, capped, render, surface_for
 from ckptdoctor.report.segments import BLANK, Line, Segment, line, physical
-from ckptdoctor.report.wording import failure, place, unjudged
+from ckptdoctor.report.wording import beside_serving, failure, place, unjudged
 
 
 def lines_of(item: Line, width: int) -> list[str]:
@@ -191,3 +191,14 @@ class TestTable:
     def test_an_unknown_format(self) -> None:
         with pytest.raises(UsageError, match=r"no report format 'xml'; there are text, json"):
             render(Report(()), "xml")
+
+
+def test_served_as_trained_does_not_stand_alone_beside_an_error() -> None:
+    row = ServingRange("vllm", "vLLM", "0.22.0", "0.33.0", True, "served", "")
+    sick = replace(SICK, serving=(row,))
+    said = "the errors above come on top of it"
+    assert beside_serving(sick).endswith(f"{said}.")
+    assert said in " ".join(render(report(sick)).split())
+    assert said in render(report(sick), "markdown")
+    assert beside_serving(replace(sick, findings=(NOTE,))) == ""
+    assert beside_serving(replace(sick, serving=(replace(row, outcome="broken"),))) == ""
