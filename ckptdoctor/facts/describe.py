@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
 from ckptdoctor.facts.absent_sizes import absent_sizes
@@ -14,6 +14,7 @@ from ckptdoctor.facts.block_draft import BlockDraft, describe_block_draft
 from ckptdoctor.facts.classes import architecture_of
 from ckptdoctor.facts.config import Config
 from ckptdoctor.facts.coverage import NEEDS_COUNTS, Coverage, coverage_of
+from ckptdoctor.facts.disputed_sizes import with_disputes
 from ckptdoctor.facts.draft import Draft, Flags
 from ckptdoctor.facts.draft_parts import (
     fc_of,
@@ -143,6 +144,8 @@ def describe(
     head = head_of(canonical)
     vocab = describe_vocab(checkpoint, config, canonical, head if _owns_head(algorithm) else None, target, trusted)
     draft = _draft(checkpoint, config, known, algorithm, attention, writer, named, canonical, layout, target)
+    if not isinstance(draft.sizes, Unknown):
+        draft = replace(draft, sizes=with_disputes(draft.sizes, vocab, target))
     uncertain: dict[str, Confidence] = {}
     if found.winner is not None and found.margin <= 1:
         uncertain["draft.algorithm"] = Confidence.LIKELY
@@ -245,8 +248,13 @@ def _draft(
 ) -> Draft:
     trusted = checkpoint.names_sound
     claims = claims_of(config)
+    tokens = _tokens(claims.values, canonical)
+    embedding = matrix_of(canonical.get("embed_tokens.weight"), claims.values.get("H"), tokens)
+    # One that is the wrong way round says nothing about the sizes; it is told as what it is.
+    wrong_way = embedding is not None and embedding.transposed
+    measured = {n: p for n, p in layout.placed.items() if n != "embed_tokens.weight" or not wrong_way} if layout else {}
     values, sizes, shapes = (
-        measure_sizes(layout.placed, claims, algorithm.attention_input) if layout else (dict(claims.values), (), ())
+        measure_sizes(measured, claims, algorithm.attention_input) if layout else (dict(claims.values), (), ())
     )
     aux = read_aux_layers(config, known.fields["aux_layer_ids"], algorithm, target)
     positions = read_positions(config, known.fields["positions"])
@@ -284,8 +292,8 @@ def _draft(
         depth_stored=len(layout.layers) if layout else untabled,
         first_attention_input=first_attention_input(unpacked(canonical)) if trusted else _NEEDS_HEADERS,
         fc=fc_of(canonical, values, aux.claimed, algorithm, target) if trusted else _NEEDS_HEADERS,
-        head=matrix_of(head) if trusted else _NEEDS_HEADERS,
-        embedding=matrix_of(canonical.get("embed_tokens.weight")) if trusted else _NEEDS_HEADERS,
+        head=matrix_of(head, hidden, tokens) if trusted else _NEEDS_HEADERS,
+        embedding=embedding if trusted else _NEEDS_HEADERS,
         names=names_of(layout, named, canonical, known) if layout else untabled,
         sizes=sizes if layout else untabled,
         absent_sizes=absent_sizes(config, values, known) if layout else untabled,
@@ -299,6 +307,13 @@ def _draft(
         malformed=tuple(config.malformed),
         depth_of_target=depth is not None and target is not None and depth.value == target.num_layers,
     )
+
+
+def _tokens(values: Mapping[str, int], canonical: Mapping[str, TensorInfo]) -> frozenset[int]:
+    """How many tokens a head or an embedding may have rows for: by the config, and by the map."""
+    d2t = canonical.get("d2t")
+    given = {values.get("V"), values.get("D"), d2t.shape[0] if d2t is not None and len(d2t.shape) == 1 else None}
+    return frozenset(n for n in given if n is not None)
 
 
 def _value(config: Config, name: str) -> int | None:

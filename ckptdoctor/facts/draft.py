@@ -16,7 +16,7 @@ from ckptdoctor.facts.rope_scaling import Scaling
 from ckptdoctor.facts.rope_target import RopeOfBoth
 from ckptdoctor.facts.sizes import ShapeMismatch, Size
 from ckptdoctor.facts.unmerged import Unmerged
-from ckptdoctor.unknown import Known
+from ckptdoctor.unknown import Known, Unknown
 
 __all__ = ["Architecture", "Draft", "Fc", "Flags", "Matrix", "Names", "Writing"]
 
@@ -69,13 +69,15 @@ class Writing:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A stored matrix: [rows, columns]."""
+    """A stored matrix: [rows, columns]. `transposed` says that it is the wrong way round: as many rows as the
+    draft is wide, and as many columns as the config or the map has tokens."""
 
     name: str
     file: str
     rows: int
     columns: int
     dtype: str
+    transposed: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,10 @@ class Fc:
 
     `expected_in` is captured layers times the target's width as the config gives both; `mismatch` says
     how the stored width differs: `none`, `target_hidden_size` (it fits the target's real width, which
-    the config does not give), `aux_count` (it fits another number of layers, `states`), or `width` (it fits
-    no number of layers). `square` says that input and output are as wide as the embedding, where
-    SGLang and the EAGLE reference skip it.
+    the config does not give), `aux_count` (it fits another number of layers, `states`), `width` (it fits
+    no number of layers), or `transposed` (as the flag). `square` says that input and output are as wide as the
+    embedding, where SGLang and the EAGLE reference skip it. `transposed` says that it takes what it should give, and
+    gives what it should take.
     """
 
     name: str
@@ -98,6 +101,17 @@ class Fc:
     states: int | None
     mismatch: Known[str]
     square: bool
+    transposed: bool = False
+
+
+@dataclass(frozen=True)
+class Transposed:
+    """A matrix that is stored as [rows, columns] and should be [columns, rows]."""
+
+    name: str
+    file: str
+    rows: int
+    columns: int
 
 
 @dataclass(frozen=True)
@@ -198,3 +212,16 @@ class Draft:
     dtypes: Dtypes
     malformed: tuple[Malformed, ...]
     depth_of_target: bool = False
+
+    @property
+    def transposed(self) -> Known[tuple[Transposed, ...]]:
+        """fc, the head and the embedding where they are stored the wrong way round."""
+        fc, found = self.fc, []
+        if isinstance(fc, Unknown) or isinstance(self.head, Unknown) or isinstance(self.embedding, Unknown):
+            return Unknown("the headers of the weights")
+        if fc is not None and fc.transposed:
+            found.append(Transposed(fc.name, fc.file, fc.out_features, fc.in_features))
+        for matrix in (self.head, self.embedding):
+            if matrix is not None and matrix.transposed:
+                found.append(Transposed(matrix.name, matrix.file, matrix.rows, matrix.columns))
+        return tuple(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from ckptdoctor.checkpoint import TensorInfo
 from ckptdoctor.facts.config import Config
@@ -26,6 +26,8 @@ __all__ = [
     "writing_of",
 ]
 
+_FLOATS = frozenset({"BF16", "F16", "F32", "F64"})
+
 
 def model_type_of(config: Config) -> str | None:
     """The model_type of the config; None where it is none."""
@@ -45,11 +47,13 @@ def writing_of(written: Verdict, known: Knowledge) -> Writing:
     )  # fmt: skip
 
 
-def matrix_of(info: TensorInfo | None) -> Matrix | None:
-    """A stored matrix; None for what has not two dimensions."""
+def matrix_of(info: TensorInfo | None, hidden: int | None = None, tokens: Container[int] = ()) -> Matrix | None:
+    """A stored matrix; None for what has not two dimensions. It should be [one of `tokens`, `hidden`]."""
     if info is None or len(info.shape) != 2:
         return None
-    return Matrix(info.name, info.file, info.shape[0], info.shape[1], info.dtype)
+    rows, columns = info.shape
+    transposed = info.dtype in _FLOATS and rows == hidden and columns != hidden and columns in tokens
+    return Matrix(info.name, info.file, rows, columns, info.dtype, transposed and rows not in tokens)
 
 
 def first_attention_input(canonical: Mapping[str, TensorInfo]) -> Known[int]:
@@ -83,8 +87,12 @@ def fc_of(
         expected = claimed * width if width else Unknown("hidden_size in config.json")
     states = width_in // width if width and width_in % width == 0 else None
     mismatch: Known[str]
+    # The width of the draft on its input and not on its output is what only a transposed one has.
+    transposed = info.dtype in _FLOATS and width_in == values.get("H") != out and out == expected
     if isinstance(expected, Unknown):
         mismatch = expected
+    elif transposed:
+        mismatch = "transposed"
     elif expected == width_in:
         mismatch = "none"
     else:
@@ -99,6 +107,7 @@ def fc_of(
     return Fc(
         name=info.name, file=info.file, in_features=width_in, out_features=out, has_bias="fc.bias" in canonical,
         expected_in=expected, states=states, mismatch=mismatch, square=width_in == values.get("H"),
+        transposed=transposed,
     )  # fmt: skip
 
 

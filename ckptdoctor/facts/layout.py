@@ -36,7 +36,8 @@ class Missing:
     """Parameters that one part of the draft (`where`) lacks.
 
     `whole` says that this part has none of its `of` parameters at all; `found_as` is the name under
-    which the same parameters are stored instead, if they are.
+    which the same parameters are stored instead, if they are. `number` is set where that is the usual
+    name of a layer with another number than 0 (`layers.36` in a draft of one layer).
     """
 
     where: str
@@ -44,6 +45,7 @@ class Missing:
     of: int
     whole: bool
     found_as: str | None = None
+    number: int | None = None
 
 
 @dataclass(frozen=True)
@@ -113,9 +115,17 @@ def lay_out(
     layers = sorted({int(m.group(1)) for n in named.values() if (m := LAYER.match(n.canonical))})
     stored = frozenset(placed) | table.stand_ins(named.values())
     stems = _layer_stems(strange, per_layer)
-    expected = _expected_layers(layers, stems, algorithm, config)
+    number = None if stems else _number_unlike(layers, placed, per_layer, algorithm, config)
+    if number is not None:
+        # The layer counts as one under another name, so that it is asked for once and no layer before it is.
+        strange += [named[p.tensor.name] for p in placed.values() if p.layer == number]
+        placed = {name: p for name, p in placed.items() if p.layer != number}
+        outside = [n for n in named.values() if not LAYER.match(n.canonical)]
+        layers, stored = [0], frozenset(placed) | table.stand_ins(outside)
+        stems = _layer_stems(strange, per_layer)
+    expected = [0] if number is not None else _expected_layers(layers, stems, algorithm, config)
     missing = _missing(algorithm.parameters, per_layer, expected, stored, config)
-    missing = _renamed(missing, stems)
+    missing = [replace(m, number=number) if m.whole else m for m in _renamed(missing, stems)]
     unclaimed = _strangers(strange, missing, known)
     aliases = {n.alias for n in named.values() if n.alias and n.canonical in placed}
     return Layout(
@@ -200,6 +210,28 @@ def _expected_layers(
     if declared is not None and (algorithm.block or stems):
         last = max(last, min(int(declared.value) - 1, last + MAX_EXTRA_LAYERS))
     return list(range(min(last, MAX_LAYERS) + 1))
+
+
+def _number_unlike(
+    layers: Sequence[int],
+    placed: Mapping[str, Placed],
+    per_layer: Sequence[Parameter],
+    algorithm: Algorithm,
+    config: Config,
+) -> int | None:
+    """The number of the one stored layer of an EAGLE draft where it is not 0 and no other layer was lost.
+
+    That none was lost follows from a config of one layer, or from parts that only the first layer of a draft has.
+    """
+    if algorithm.block or len(layers) != 1 or layers[0] == 0:
+        return None
+    here = {name.removeprefix(f"layers.{layers[0]}.") for name, p in placed.items() if p.layer == layers[0]}
+    if sum(not p.optional for p in per_layer) > 2 * sum(p.name in here for p in per_layer if not p.optional):
+        return None
+    declared = config.size("num_hidden_layers")
+    first = {p.name for p in per_layer if p.layers == "first" and _required(p, config)}
+    alone = declared is None or declared.value == 1
+    return layers[0] if alone or (len(first) > 1 and first <= here) else None
 
 
 def _layer_stems(strange: Sequence[Named], per_layer: Sequence[Parameter]) -> dict[str, frozenset[str]]:

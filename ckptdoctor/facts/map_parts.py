@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     IntArray = npt.NDArray[np.int64]
 
-__all__ = ["Violation", "fills_up", "order_of", "outside_of", "repeats_of"]
+__all__ = ["Violation", "fills_up", "order_of", "outside_of", "relation_to_mask", "repeats_of"]
 
 FILL_LIMIT = 1024
 """Entries at most that only round a draft vocabulary up; engines and trainers pad to multiples of 8 to 512."""
@@ -83,6 +83,35 @@ def order_of(targets: IntArray) -> str:
     if rises == 1.0:
         return "ascending"
     return "frequency" if 0.25 <= rises <= 0.75 else "other"
+
+
+def relation_to_mask(d2t: IntArray, positions: IntArray, mask_length: int) -> tuple[str | None, int]:
+    """How the offsets `d2t` (int64, shape [D]) and the marks of t2d (`positions`, ascending, of `mask_length` places)
+    are the same map in spite of being at odds: `moved` (each target is one and the same number above the mark: the
+    second value), `negated` (the offsets with the other sign give the marks), `complement` (t2d marks exactly the ids
+    that d2t does not give). (None, 0) where they are not. Marks that are one run prove nothing: any run is any other,
+    moved.
+    """
+    import numpy as np
+
+    count = len(d2t)
+    if count < 3 or not len(positions) or not d2t.any():
+        return None, 0
+    index = np.arange(count, dtype=np.int64)
+    targets = np.sort(index + d2t)
+    if len(positions) == count and int(positions[-1]) - int(positions[0]) >= count:
+        apart = targets - positions
+        if apart[0] and bool((apart == apart[0]).all()):
+            return "moved", int(apart[0])
+        if bool(np.array_equal(np.sort(index - d2t), positions)):
+            return "negated", 0
+    inside = targets[0] >= 0 and targets[-1] < mask_length
+    if inside and len(positions) == mask_length - count and bool((targets[1:] > targets[:-1]).all()):
+        marked = np.zeros(mask_length, dtype=bool)
+        marked[positions] = True
+        if not marked[targets].any():
+            return "complement", 0
+    return None, 0
 
 
 def fills_up(targets: IntArray, start: int) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ckptdoctor.facts.map_parts import Violation, fills_up, order_of, outside_of, repeats_of
+from ckptdoctor.facts.map_parts import Violation, fills_up, order_of, outside_of, relation_to_mask, repeats_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +45,8 @@ class MapReading:
     another convention). `ascending`: targets never fall. `order` is that of the targets in the reading that the verdict
     speaks of: `ascending`, `frequency` (neighbours rise and fall, as in a list by falling count) or `other`. `padding`
     counts entries at the end that only fill a right map up to a round size. `targets` are the target ids under offsets,
-    for coverage.
+    for coverage. `mask_relation` and `mask_shift` say how d2t and a t2d that does not bear it out are the same map all
+    the same (`map_parts.relation_to_mask`).
     """
 
     readings: tuple[int, ...]
@@ -61,6 +62,8 @@ class MapReading:
     targets: Any
     order: str = "ascending"
     padding: int = 0
+    mask_relation: str | None = None
+    mask_shift: int = 0
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,9 @@ def read_map(d2t: IntArray, size: int, t2d: BoolArray | None, whole: int | None 
         confirmed = None  # offsets fit: then t2d is the stale one
     if confirmed is None and not padding:
         padding = read.fill
+    relation, shift = None, 0
+    if positions is not None and t2d is not None and confirmed is None:
+        relation, shift = relation_to_mask(read.targets[0], positions, len(t2d))
     verdict, told = _verdict(read, confirmed, positions, size, whole, len(t2d) if t2d is not None else 0)
     offsets = read.targets[1]
     fits = tuple(sorted({*read.fits, 1})) if read.fill else read.fits
@@ -114,6 +120,8 @@ def read_map(d2t: IntArray, size: int, t2d: BoolArray | None, whole: int | None 
         targets=offsets,
         order=order_of(read.targets[told][:real]),
         padding=count - real,
+        mask_relation=relation,
+        mask_shift=shift,
     )
 
 

@@ -24,7 +24,10 @@ _NOT_HERE = frozenset({"T", "K", "D"})
 
 @dataclass(frozen=True)
 class Size:
-    """One size of the draft. `name` is the config's word for it; `tensor` one that shows `stored`."""
+    """One size of the draft. `name` is the config's word for it; `tensor` one that shows `stored`.
+
+    `disputed_by` says, in words, what else in the files proves that the tensors are wrong (facts/disputed_sizes.py).
+    """
 
     symbol: str
     name: str
@@ -33,6 +36,7 @@ class Size:
     tensor: str
     key: str | None
     line: int | None
+    disputed_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
 from ckptdoctor.facts.config import Config
+from ckptdoctor.facts.map_elsewhere import MapElsewhere, maps_elsewhere
 from ckptdoctor.facts.maps import MapReading, Violation, read_map
 from ckptdoctor.facts.side_maps import side_maps
 from ckptdoctor.facts.target import Target
@@ -59,8 +60,9 @@ class VocabMap:
     that). `lengths` are all sources of the draft
     vocabulary's size, `lengths_agree` whether they are one; `head_padding` how many rows more than d2t has entries a
     head of a round size has (0 where they do not look like padding). `mask_count` is how many ids t2d marks, `mask_cut`
-    whether it ends with its last mark. `side_maps` are files beside the weights in which trainers keep such a map. The
-    fields from `readings` on are those of `maps.MapReading`; None where no d2t is stored.
+    whether it ends with its last mark. `side_maps` are files beside the weights in which trainers keep such a map,
+    `elsewhere` tensors that may be one under another name. The fields from `readings` on are those of
+    `maps.MapReading`; None where no d2t is stored.
     """
 
     d2t: Known[MapTensor | None]
@@ -88,6 +90,9 @@ class VocabMap:
     padding: Known[int]
     map: MapReading | None
     side_maps: tuple[str, ...] = ()
+    mask_relation: Known[str | None] = None
+    mask_shift: Known[int] = 0
+    elsewhere: tuple[MapElsewhere, ...] = ()
 
     @property
     def proposable(self) -> Known[frozenset[int] | None]:
@@ -179,6 +184,11 @@ def describe_vocab(
         padding=reading.padding if reading else missing,
         map=reading,
         side_maps=side_maps(checkpoint),
+        mask_relation=reading.mask_relation if reading else missing,
+        mask_shift=reading.mask_shift if reading else missing,
+        elsewhere=maps_elsewhere(
+            canonical, head.shape[0] if head and head.shape else None, None if isinstance(size, Unknown) else size
+        ),
     )
 
 
@@ -188,7 +198,7 @@ def _untrusted(claimed: int | None, line: int | None, size: int | None) -> Vocab
         d2t=why, t2d=why, claimed_draft_size=claimed, claimed_line=line, claimed_size=size, draft_size=why, size=why,
         reduced=why, lengths=(), lengths_agree=True, head_padding=0, mask_count=why, mask_is_first=why, mask_cut=why,
         readings=why, confirmed=why, verdict=why, violations=why, repeated=why, out_of_range=why, ascending=why,
-        order=why, padding=why, map=None,
+        order=why, padding=why, map=None, mask_relation=why, mask_shift=why,
     )  # fmt: skip
 
 

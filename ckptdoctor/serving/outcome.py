@@ -194,6 +194,12 @@ def _layers(captured: Captured, trained: Trained) -> list[Reason]:
     if trained.boundaries is None:
         return [Reason("open", "trained_unknown", {"because": trained.because})]
     wrong = {p: b for p, b in captured.phases.items() if b is not None and b != trained.boundaries}
+    other = [r for r in trained.readings if r != trained.boundaries]
+    if not wrong and trained.contested and other:
+        values = {
+            "captured": numbers(trained.boundaries), "trained": numbers(other[0]), "because": trained.because,
+        }  # fmt: skip
+        return [Reason("open", "two_readings", values)]
     if not wrong:
         return [] if trained.certain else [Reason("open", "trained_unknown", {"because": trained.because})]
     values = {
@@ -201,7 +207,6 @@ def _layers(captured: Captured, trained: Trained) -> list[Reason]:
         "trained": numbers(trained.boundaries),
         "because": trained.because,
     }
-    other = [r for r in trained.readings if r != trained.boundaries]
     if not trained.certain and (not trained.readings or all(b in other for b in wrong.values())):
         return [Reason("open", "two_readings", values)]
     return [Reason("broken", "other_layers", values)]

@@ -19,21 +19,23 @@ class Trained:
     """What the draft was trained on.
 
     `boundaries` is None when nothing can be said. `certain` says that only one reading is left;
-    `readings` are all that are possible, `because` why the first one is taken.
+    `readings` are all that are possible, `because` why the first one is taken. `contested` says that the signs speak
+    against each other, so that a release that captures the first reading is open too.
     """
 
     boundaries: tuple[int, ...] | None
     certain: bool
     readings: tuple[tuple[int, ...], ...] = ()
     because: str = ""
+    contested: bool = False
 
 
 def trained_boundaries(facts: Facts, trained_with: str | None = None, known: Knowledge | None = None) -> Trained:
     """Read the trained boundaries from ids, target depth and the writer's conventions (rules/writers).
 
     An id equal to the depth proves boundaries, a negative one layer numbers; ids of the default shape
-    prove the way of counting that gives the default; else the writer decides. Without a known writer both
-    readings stay open.
+    prove the way of counting that gives the default, unless the writer counts otherwise; else the writer
+    decides. Without a known writer both readings stay open.
     """
     known = known or knowledge()
     aux = facts.draft.aux
@@ -69,6 +71,12 @@ def trained_boundaries(facts: Facts, trained_with: str | None = None, known: Kno
     default = (2, depth // 2, depth - 3)
     if max(aux.ids) == depth:
         return Trained(same, True, (same,), "an id equals the depth, which only boundaries can")
+    if same == default and conventions.get("aux_ids") == "layer_output":
+        # Whoever writes layer numbers may have been given these by hand; the coincidence is no proof.
+        return Trained(
+            shifted, False, (shifted, same),
+            f"{who} names the layers whose output is taken, but the ids are the default boundaries", contested=True,
+        )  # fmt: skip
     if same == default:
         return Trained(same, True, (same,), "the ids are the default boundaries")
     if shifted == default:

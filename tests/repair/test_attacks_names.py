@@ -69,7 +69,7 @@ def test_what_a_class_cannot_change_does_not_decide_about_it(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("field", "value", "more"),
-    [("num_hidden_layers", 32, []), ("intermediate_size", 999, ["size-from-tensors"])],
+    [("num_hidden_layers", 32, ["set-depth"]), ("intermediate_size", 999, ["size-from-tensors"])],
 )
 def test_a_layer_under_another_name_beside_a_wrong_size(
     field: str, value: int, more: list[str], tmp_path: Path

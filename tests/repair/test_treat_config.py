@@ -329,6 +329,24 @@ def test_the_vocabulary_is_the_rows_of_the_embedding(tmp_path: Path) -> None:
     assert edits(told) == {"vocab_size": 512}
 
 
+@pytest.mark.parametrize("dialect", ["specforge-eagle3", "speculators-eagle3"])
+@pytest.mark.parametrize(
+    ("dropped", "proof"),
+    [((), "d2t reaches to id"), (("d2t",), "t2d has 512 entries"), (("d2t", "t2d"), "the target has 512 tokens")],
+)
+def test_the_vocabulary_stays_where_anything_proves_that_the_embedding_was_cut(
+    dialect: str, dropped: tuple[str, ...], proof: str, tmp_path: Path
+) -> None:
+    draft = changed(dialect, embedding=True)
+    draft.tensors["embed_tokens.weight"] = floats(np.ones((128, 64)), "BF16")
+    for name in dropped:
+        del draft.tensors[name]
+    told = told_of(draft, tmp_path, "GEO009")
+    assert isinstance(told, str)
+    assert proof in told
+    assert "it is the tensor that is wrong" in told
+
+
 @pytest.mark.parametrize(
     ("dialect", "key"), [("specforge-eagle3", "head_dim"), ("speculators-eagle3", f"{NESTED}.head_dim")]
 )

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from treatment_cases import Draft, Tensor, answer, bools, decode, draft_of, floats, integers, map_of, plan, write
 
-from ckptdoctor.repair.edits import AddTensor, CastTensor, ReplaceTensor
+from ckptdoctor.repair.edits import AddTensor, CastTensor, RenameTensor, ReplaceTensor
 from ckptdoctor.repair.proposal import Proposal
 
 INDEX = np.arange(128, dtype=np.int64)
@@ -381,6 +381,27 @@ def test_a_mask_is_not_written_from_a_map_in_doubt(rule: str, draft: str, words:
     assert words in told
 
 
+def test_a_mask_that_is_the_same_map_moved_is_kept_as_evidence(tmp_path: Path) -> None:
+    draft = draft_of()
+    map_of(draft, lambda d2t: d2t + 1)
+    folder = write(draft, tmp_path)
+    told = answer(folder, "VOC038")
+    assert isinstance(told, str)
+    assert "the same map moved by 1" in told
+    assert plan(folder, select=("t2d-from-d2t",)).steps == ()
+    assert plan(folder, unsafe=True).steps == ()
+
+
+def test_a_mask_that_is_turned_round_is_written_again(tmp_path: Path) -> None:
+    draft = draft_of()
+    right = decode(draft.tensors["t2d"]).astype(bool)
+    draft.tensors["t2d"] = bools(~right)
+    told = answer(write(draft, tmp_path), "VOC007")
+    assert isinstance(told, Proposal)
+    assert told.safety == "safe"
+    assert only_edit(told).data == right.tobytes()
+
+
 def test_target_ids_are_repaired_first_and_their_mask_after(tmp_path: Path) -> None:
     draft = draft_of()
     map_of(draft, lambda d2t: d2t + INDEX)
@@ -450,6 +471,40 @@ def test_an_absent_map_is_not_made_where_the_mask_does_not_tell(
     told = answer(write(draft, tmp_path), rule)
     assert isinstance(told, str)
     assert words in told
+
+
+@pytest.mark.parametrize(
+    "name", ["draft_id_to_target_id", "model.draft_id_to_target_id", "draft_to_target", "draft_d2t"]
+)
+def test_a_map_under_another_name_is_renamed_and_none_is_made_up(name: str, tmp_path: Path) -> None:
+    draft = draft_of()
+    draft.tensors[name] = draft.tensors.pop("d2t")
+    folder = write(draft, tmp_path)
+    told = answer(folder, "VOC037" if "d2t" in name else "VOC036")
+    assert isinstance(told, Proposal)
+    assert told.edits == (RenameTensor(name, "d2t"),)
+    assert told.safety == "unsafe"
+    assert [s.treatment for s in plan(folder, unsafe=True).steps] == ["rename-map"]
+
+
+def test_target_ids_under_another_name_are_not_renamed(tmp_path: Path) -> None:
+    draft = draft_of()
+    map_of(draft, lambda d2t: d2t + INDEX)
+    draft.tensors["draft_id_to_target_id"] = draft.tensors.pop("d2t")
+    told = answer(write(draft, tmp_path), "VOC036")
+    assert isinstance(told, str)
+    assert "no right map of offsets" in told
+
+
+def test_numbers_for_each_row_of_the_head_are_neither_dropped_nor_passed_over(tmp_path: Path) -> None:
+    draft = draft_of()
+    draft.tensors["chosen"] = draft.tensors.pop("d2t")
+    folder = write(draft, tmp_path)
+    for rule in ("VOC008", "KEY010"):
+        told = answer(folder, rule)
+        assert isinstance(told, str)
+        assert "chosen holds 128" in told
+    assert plan(folder, unsafe=True).steps == ()
 
 
 def test_a_stored_map_of_zeros_is_not_replaced_by_one_from_the_mask(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_strangers_are_left_out_on_the_assumption_that_they_are_the_trainers(tmp
         ("KEY012", "target_model.norm.weight", "norm.weight", "may be what is left of it"),
         ("KEY010", "midlayer.self_attn.sinks", None, "inside a decoder layer"),
         ("KEY010", "fc.lora_A.weight", None, "low-rank adapter"),
-        ("KEY012", "base_model.model.midlayer.self_attn.q_proj.lora_B.weight", None, "low-rank adapter"),
+        ("KEY010", "base_model.model.midlayer.self_attn.q_proj.lora_B.weight", None, "low-rank adapter"),
     ],
 )
 def test_what_may_be_a_part_of_the_draft_is_not_left_out(
@@ -89,13 +89,15 @@ def test_what_may_be_a_part_of_the_draft_is_not_left_out(
     assert all(s.treatment != "drop-tensors" for s in plan(folder, unsafe=True).steps)
 
 
-def test_what_stands_under_the_prefix_of_the_draft_itself_is_not_left_out(tmp_path: Path) -> None:
+def test_what_stands_under_the_prefix_of_the_draft_itself_is_left_out_as_an_assumption(tmp_path: Path) -> None:
     draft = draft_of()
     draft.tensors = {f"base_model.model.{name}": t for name, t in draft.tensors.items()}
     draft.tensors["base_model.model.gate.weight"] = tensor(64)
-    told = answer(write(draft, tmp_path), "KEY012")
-    assert isinstance(told, str)
-    assert "under the same prefix as the draft's own parameters" in told
+    folder = write(draft, tmp_path)
+    told = answer(folder, "KEY010")
+    assert isinstance(told, Proposal)
+    assert told.safety == "unsafe"
+    assert "drop-tensors" not in [step.treatment for step in plan(folder).steps]
 
 
 # --- drop-second-name ---------------------------------------------------------------------------------------------

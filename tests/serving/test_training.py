@@ -102,8 +102,6 @@ def test_without_a_known_writer_both_readings_stay_open(written: Make) -> None:
         ([DEPTH], (61,), "an id equals the depth, which only boundaries can"),
         ([-1, 2, 30], (0, 3, 31), "an id is negative, which only layer numbers can be"),
         ([-1, 29, 57], (0, 30, 58), "an id is negative, which only layer numbers can be"),
-        ([2, 30, 58], (2, 30, 58), "the ids are the default boundaries"),
-        ([58, 2, 30], (2, 30, 58), "the ids are the default boundaries"),
         ([1, 29, 57], (2, 30, 58), "the ids are the layers before the default boundaries"),
     ],
 )
@@ -111,6 +109,21 @@ def test_ids_that_prove_their_meaning(
     written: Make, writer: str, ids: list[int], boundaries: tuple[int, ...], because: str
 ) -> None:
     assert trained_boundaries(written(ids, writer)) == Trained(boundaries, True, (boundaries,), because)
+
+
+@pytest.mark.parametrize("writer", [*WRITERS, "unknown"])
+@pytest.mark.parametrize("ids", [[2, 30, 58], [58, 2, 30]])
+def test_ids_that_are_the_default_boundaries_prove_nothing_against_a_writer_of_layers(
+    written: Make, writer: str, ids: list[int]
+) -> None:
+    found = trained_boundaries(written(ids, writer))
+    if COUNTS.get(writer) == "layer_output":
+        assert (found.boundaries, found.certain) == ((3, 31, 59), False)
+        assert found.contested
+        assert found.readings == ((3, 31, 59), (2, 30, 58))
+        assert "but the ids are the default boundaries" in found.because
+    else:
+        assert found == Trained((2, 30, 58), True, ((2, 30, 58),), "the ids are the default boundaries")
 
 
 def test_ids_that_prove_opposite_meanings_prove_nothing(written: Make) -> None:

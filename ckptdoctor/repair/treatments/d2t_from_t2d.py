@@ -25,6 +25,8 @@ def propose(case: Case) -> Proposed:
     t2d, head = vocab.t2d, draft.head
     if vocab.d2t is not None:
         raise RefusedError("stored")
+    if vocab.elsewhere and (other := next((m for m in vocab.elsewhere if m.meaning != "t2d"), None)) is not None:
+        raise RefusedError("elsewhere", name=other.name, length=other.length)
     if isinstance(t2d, Unknown) or t2d is None:
         raise RefusedError("no_t2d")
     mask = case.checkpoint.integers(t2d.name)

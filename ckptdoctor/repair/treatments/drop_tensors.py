@@ -42,6 +42,9 @@ def propose(case: Case, names: Sequence[str], kind: str, resembles: str | None) 
         part = next((n for n in names if n in parts), None)
         if part is not None:
             raise RefusedError("unmerged", name=part)
+    mapped = next((m for m in case.facts.vocab.elsewhere if m.name in gone), None)
+    if mapped is not None and kind == "unknown":
+        raise RefusedError("map", name=mapped.name, length=mapped.length)
     if kind != "buffer":
         _refuse_parts(names, named_tensors(case.facts), kind)
         lacking = _lacking(draft)

@@ -30,11 +30,13 @@ def propose(case: Case, layer: str, stem: str) -> Proposed:
     parts = {n: m for n, m in named_tensors(case.facts).items() if n.startswith(f"{stem}.")}
     prefix = next((m.prefix for m in parts.values()), "")
     number = int(layer.removeprefix("layers."))
-    others = {int(m.canonical.split(".")[1]) for m in named_tensors(case.facts).values()
-              if m.canonical.startswith("layers.") and m.canonical.split(".")[1].isdecimal()}  # fmt: skip
+    beside = [m.canonical.split(".") for n, m in named_tensors(case.facts).items() if n not in parts]
+    others = {int(words[1]) for words in beside if words[0] == "layers" and words[1:] and words[1].isdecimal()}
     options = []
+    # A prefix that the layer alone carries goes with its name; one that other parameters carry too is another fault.
+    alone = bool(prefix) and all(m.prefix != prefix for n, m in named_tensors(case.facts).items() if n not in parts)
     for form in layer_forms({*others, number}):
-        to = prefix + form.format(n=number)
+        to = ("" if alone else prefix) + form.format(n=number)
         edits = tuple(RenameTensor(n, to + n[len(stem) + 1 :]) for n in parts)
         taken = next((e for e in edits if e.to in case.facts.tensors), None)
         if taken is not None:

@@ -75,8 +75,9 @@ def _stays_loud(case: Case, chosen: Option) -> None:
         left: list[tuple[str, ...]] = []
         for more in ((), *(option.edits for option in layouts(case.facts)[1:])):
             plan = case.plans_after((*chosen.edits, *more))[number]
-            left.append(() if plan.is_refused else tuple(n for n in plan.left_random if n not in plan.left_biases))
-        least = min(left, key=len)
+            if not plan.is_refused:
+                left.append(tuple(n for n in plan.left_random if n not in plan.left_biases))
+        least = min(left, key=len, default=())
         if least:
             raise RefusedError("random", engine=before.label, name=chosen.label, names=least[:4])
 

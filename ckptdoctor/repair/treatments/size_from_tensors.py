@@ -35,6 +35,8 @@ def propose(case: Case, symbol: str, stored: int) -> Proposed:
     Refused when the field is one factor of several that could be wrong, or when some tensor would still not fit.
     """
     wrong = {size.symbol: size for size in _sizes(case.facts)}
+    if symbol in wrong and (disputed := wrong[symbol].disputed_by):
+        raise RefusedError("disputed", tensor=wrong[symbol].tensor, stored=stored, proof=" and ".join(disputed))
     if symbol in _ROWS and (change := grouped_heads(case, wrong)) is not None:
         edits = tuple(edit for field, value in change.items() for edit in set_field(case, field, value))
         if not _fits(case.facts, case.after(edits), (*_ROWS, "hd")):

@@ -24,7 +24,8 @@ def propose(case: Case) -> Proposed:
     """t2d as BOOL, shape [V], under the prefix of d2t; V is the draft's vocab_size.
 
     Only from a d2t that is right as offsets and is the only reading of itself. A stored t2d that marks as many ids as
-    d2t has entries, and others, may be the newer of the two: to write over it is then an assumption.
+    d2t has entries, and others, may be the newer of the two: to write over it is then an assumption. One that marks the
+    same ids moved by one number, or those of the negated offsets, is proof of a fault in either: it is left.
     """
     import numpy as np
 
@@ -40,6 +41,10 @@ def propose(case: Case) -> Proposed:
         raise RefusedError("lengths", lengths=[str(length) for length in vocab.lengths])
     if reading.confirmed is None and reading.verdict != "zeros_first" and reading.readings != (1,):
         raise RefusedError("two_readings", name=d2t.name, readings=reading.readings)
+    if reading.mask_relation == "moved":
+        raise RefusedError("moved", name=d2t.name, by=reading.mask_shift)
+    if reading.mask_relation == "negated":
+        raise RefusedError("negated", name=d2t.name)
     _refuse_dispute(case)
     size = _size(vocab, int(reading.targets.max()))
     mask = np.zeros(size, dtype=np.uint8)
