@@ -166,7 +166,7 @@ def _called(function: str, arguments: list[ast.expr]) -> str:
             first = f"{_OPEN}number{_CLOSE}"
         several = _words(arguments[2]) if len(arguments) > 2 else f"{_words(arguments[1])}s"
         return f"{first} {several}"
-    if function in ("show", "listing", "sorted", "unique"):
+    if function in ("show", "listing", "sorted", "unique", "abs"):
         return first
     inner = first.strip(_OPEN + _CLOSE)
     word = {"len": "number of", "min": "lowest of the", "max": "highest of the", "sum": "sum of the"}[function]
