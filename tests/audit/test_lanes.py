@@ -60,7 +60,13 @@ def begun(root: Path, out: Path, lines: int) -> subprocess.Popen[str]:
     """An audit that has written so many lines."""
     command = [sys.executable, "-m", "ckptdoctor", "audit", str(root), "--out", str(out), "--jobs", "2"]
     process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=_as_on_a_terminal,  # noqa: PLW1509  # no threads here
     )
     results = out / "results.jsonl"
     deadline = time.monotonic() + 120
@@ -69,6 +75,11 @@ def begun(root: Path, out: Path, lines: int) -> subprocess.Popen[str]:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     return process
+
+
+def _as_on_a_terminal() -> None:
+    """A shell starts what runs in its background with Ctrl-C ignored, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def many(tmp_path: Path, count: int) -> Path:
