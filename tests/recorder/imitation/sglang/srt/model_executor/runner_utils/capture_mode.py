@@ -1,0 +1,5 @@
+is_capture_mode = False
+
+
+def get_is_capture_mode():
+    return is_capture_mode
