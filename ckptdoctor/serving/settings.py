@@ -68,6 +68,13 @@ class Settings:
         value = self.get(key)
         return isinstance(value, list) and item in value
 
+    def total(self, key: str) -> int:
+        """The sum of the whole numbers in the list at the key. Raises `UnknownFactError` for anything else."""
+        value = self.get(key)
+        if not isinstance(value, list) or not all(type(v) is int and 0 <= v < 2**20 for v in value):
+            raise UnknownFactError(Unknown(f"{key} in config.json"))
+        return sum(value)
+
     def stores(self, text: str) -> bool:
         """Whether any stored name contains `text`."""
         return any(text in name for name in self.stored)
@@ -80,13 +87,19 @@ class Settings:
         """Whether the target's class is known and is none of these."""
         return self.target is not None and self.target not in names
 
+    @staticmethod
+    def one_of(value: Any, *names: str) -> bool:
+        """Whether the value is one of these texts."""
+        return isinstance(value, str) and value in names
+
     @cached_property
     def functions(self) -> dict[str, Any]:
         """The functions that conditions of a contract may call."""
         return {
             "has": self.has, "get": self.get, "type_of": self.type_of, "count": self.count, "stores": self.stores,
             "stores_tensor": self.stores_tensor, "target_is_none_of": self.target_is_none_of, "size": self.size,
-            "lists": self.lists, "len": len, "max": max, "min": min, "bool": bool,
+            "lists": self.lists, "total": self.total, "one_of": self.one_of,
+            "len": len, "max": max, "min": min, "bool": bool,
         }  # fmt: skip
 
     def _at(self, key: str) -> tuple[bool, Any]:

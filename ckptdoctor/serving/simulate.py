@@ -23,9 +23,10 @@ from ckptdoctor.serving.other_class import builds_other, no_class
 from ckptdoctor.serving.outcome import Wires, settle
 from ckptdoctor.serving.plan import LoadPlan, Parameter, Refusal
 from ckptdoctor.serving.quantised import as_built, scheme_refusals
+from ckptdoctor.serving.refusals import general_symbols, in_order, row_refusals
 from ckptdoctor.serving.settings import Settings, evaluate
 from ckptdoctor.serving.training import trained_boundaries
-from ckptdoctor.serving.understanding import damage, is_translated, understand
+from ckptdoctor.serving.understanding import damage, understand
 from ckptdoctor.serving.unread import plan_of_unread
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Unknown
@@ -58,7 +59,7 @@ def load_plan(
     settings, entry = understood.settings, understood.entry
     other_class = builds_other(facts, entry)
     if "parameters" not in entry:
-        refused = tuple(_refusals(entry, {}, settings, release))
+        refused = tuple(row_refusals(entry, general_symbols(facts, settings, release), settings, release))
         unread = LoadPlan(
             engine=contract.engine, version=version, model_class=str(entry["name"]), errors=refused,
             outcome="refused" if refused else "broken" if other_class else "served",
@@ -73,7 +74,7 @@ def load_plan(
     symbols |= symbols_beside(facts, settings, symbols, launch)
     built = build(entry["parameters"], contract.raw["layers"], release, symbols, settings)
     built = _held_before(built, release.peek(entry["behaviours"].get("initial"), {}))
-    refusals = [*_refusals(entry, symbols, settings, release), *scheme_refusals(entry, facts, release)]
+    refusals = [*row_refusals(entry, symbols, settings, release), *scheme_refusals(entry, facts, release)]
     seen = as_built(_seen(facts), entry, facts, release)
     loaded = load(seen, built, _behaviour(entry, symbols, release))
     for name in _decisive(entry["behaviours"], seen, loaded, release):
@@ -87,7 +88,7 @@ def load_plan(
         parameters=_parameters(built, loaded, entry, settings, symbols, release),
         stored=tuple(loaded.stored),
         wiring={"map": loaded.map_key},
-        errors=tuple(_in_order(refusals, [*damage(facts), *loaded.refusals])),
+        errors=tuple(in_order(refusals, [*damage(facts), *loaded.refusals])),
         remarks=understood.remarks,
         unproven=(*understood.unproven, *_beside(facts)),
         other_class=other_class,
@@ -177,7 +178,7 @@ def _symbols(facts: Facts, settings: Settings, entry: Mapping[str, Any], release
     for flag in ("fc_norm", "norm_output", "norm_before_fc", "norm_before_residual"):
         symbols[flag] = bool(settings.first(reads.get(flag, []), False))
     symbols["use_aux_hidden_state"] = bool(settings.first(reads.get("use_aux_hidden_state", []), True))
-    symbols["translated"] = is_translated(facts, release)
+    symbols |= general_symbols(facts, settings, release)
     names = [t.name for t in facts.tensors.values()]
     symbols["stored_domino"] = any(n.removeprefix("model.").startswith(("prefix_gru.", "embed_proj.")) for n in names)
     for name, since in entry.get("knows", {}).items():
@@ -231,28 +232,6 @@ def _decisive(
 def _layers_built(variant: str | None, symbols: Mapping[str, Any]) -> int | None:
     depth = symbols["depth"]
     return depth if variant == "drop" and type(depth) is int else None
-
-
-def _refusals(
-    entry: Mapping[str, Any], symbols: Mapping[str, Any], settings: Settings, release: Release
-) -> list[Refusal]:
-    found = []
-    for row in entry.get("refuses", ()):
-        if release.holds(row):
-            holds = evaluate(row["if"], symbols, settings)
-            if not isinstance(holds, Unknown) and holds:
-                reason = str(row["reason"])
-                for name, value in symbols.items():
-                    reason = reason.replace(f"{{{name}}}", show(value))
-                found.append(Refusal(str(row["stage"]), reason, str(row.get("about", ""))))
-                release.note(row)
-    return found
-
-
-def _in_order(first: Sequence[Refusal], then: Sequence[Refusal]) -> list[Refusal]:
-    """Loud errors in the order in which a real start would meet them."""
-    order = {"config": 0, "class": 1, "construct": 2, "start": 3, "load": 4, "first_forward": 5}
-    return sorted([*first, *then], key=lambda r: order[r.stage])
 
 
 def _parameters(

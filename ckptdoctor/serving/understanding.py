@@ -60,8 +60,8 @@ def understand(facts: Facts, release: Release) -> Understood:
     unproven = guess if untyped == "guessed" else ()
     if facts.draft.malformed or broken & set(faults()["odd_values"]):
         unproven = (*unproven, "how this release takes the values in config.json that are of the wrong kind")
-    if settings.get("quantization_config") is not None:
-        unproven = (*unproven, "what becomes of the parameters under quantization_config")
+    if (scheme := _scheme(facts, settings)) is not None:
+        unproven = (*unproven, f"what becomes of the parameters under {scheme}")
     types = release.peek(contract.raw.get("model_types"))
     kind = settings.get("model_type")
     if types is not None and isinstance(kind, str) and kind not in types and not is_translated(facts, release):
@@ -82,6 +82,14 @@ def understand(facts: Facts, release: Release) -> Understood:
         remark = f"{contract.name} opens {show(beside)}, whose names differ from those of this plan"
         return Understood(settings, name, entry, remarks=(remark,))
     return Understood(settings, name, entry, remarks=_translation(facts, name, release), unproven=unproven)
+
+
+def _scheme(facts: Facts, settings: Settings) -> str | None:
+    """Where a way of quantising the draft is declared: engines look at the top of config.json, translated or not."""
+    if settings.get("quantization_config") is not None:
+        return "quantization_config"
+    schemes = facts.quantisation.schemes if facts.quantisation is not None else ()
+    return next((show(scheme.place or scheme.file) for scheme in schemes), None)
 
 
 def _translation(facts: Facts, name: str | None, release: Release) -> tuple[str, ...]:

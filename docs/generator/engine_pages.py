@@ -47,6 +47,7 @@ def engine_page(contract: Contract) -> str:
         table(_HEADS, _rows(raw, _schema("serving")["properties"])),
         table(("name in config.json", "class here", "from"), _names(raw["architectures"])),
         *_renamed(raw),
+        *_general(raw),
     ]
     for name, entry in raw["classes"].items():
         parts += _class(name, entry)
@@ -126,6 +127,32 @@ def _from(row: Mapping[str, Any]) -> str:
     return f"{row.get('from', '')}" + (f", until {row['until']}" if "until" in row else "")
 
 
+def _general(raw: Mapping[str, Any]) -> Iterator[str]:
+    """What ends a start whatever the class is."""
+    if "refuses" in raw:
+        yield "## Whatever the class"
+        meant = ", ".join(f"{code(name)} is {code(expression)}" for name, expression in raw.get("symbols", {}).items())
+        yield f"Here and for every class {meant}." if meant else ""
+        yield _refusals(raw["refuses"])
+
+
+def _refusals(rows: Iterable[Mapping[str, Any]]) -> str:
+    return table(
+        ("stops at", "if", "from", "because", "seen in", "how"),
+        [
+            (
+                row["stage"],
+                code(row["if"]),
+                str(row.get("from", "")) + (f", until {row['until']}" if "until" in row else ""),
+                prose(row["reason"]),
+                prose(row["source"]),
+                row["evidence"],
+            )
+            for row in rows
+        ],
+    )
+
+
 def _class(name: str, entry: Mapping[str, Any]) -> Iterator[str]:
     described = _schema("serving")["$defs"]["class"]["properties"]["behaviours"].get("properties", {})
     yield f"## Class {name}"
@@ -145,20 +172,7 @@ def _class(name: str, entry: Mapping[str, Any]) -> Iterator[str]:
             ],
         )
     yield table(_HEADS, _rows(entry.get("behaviours", {}), described))
-    yield table(
-        ("stops at", "if", "from", "because", "seen in", "how"),
-        [
-            (
-                row["stage"],
-                code(row["if"]),
-                str(row.get("from", "")) + (f", until {row['until']}" if "until" in row else ""),
-                prose(row["reason"]),
-                prose(row["source"]),
-                row["evidence"],
-            )
-            for row in entry.get("refuses", ())
-        ],
-    )
+    yield _refusals(entry.get("refuses", ()))
 
 
 def _targets(targets: Mapping[str, Any]) -> Iterator[str]:

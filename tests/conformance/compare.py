@@ -8,7 +8,7 @@ from typing import Any
 
 from ckptdoctor.serving.plan import LoadPlan
 
-__all__ = ["CPU_ONLY", "Answer", "compare"]
+__all__ = ["CPU_ONLY", "CPU_STOPS", "Answer", "compare"]
 
 # What the oracles reach; a refusal at the first forward comes after loading and is not seen by them.
 _NO_CLAIM = ("everything:", "what ", "how this release takes the values")
@@ -21,13 +21,15 @@ CPU_ONLY = {
     ("sglang", "recipe_config-size-disagrees"): "a CPU fills too small outputs with zeros; the narrow on a GPU stops",
     ("sglang-0.4.9", "recipe_tensor-shape-disagrees"): "a CPU fills too small inputs with zeros earlier than a GPU",
     ("vllm-0.18.0", "recipe_mla-eagle3"): "latent attention is not supported on a CPU",
-    ("sglang", "recipe_mla-eagle3"): "latent attention on a CPU insists on rope scaling",
-    ("sglang", "repaired_class-of-other-attention"): "latent attention on a CPU insists on rope scaling",
+    ("sglang", "recipe_kv-heads-missing"): "a CPU fills too small outputs with zeros; the narrow on a GPU stops",
     ("sglang", "recipe_map-dtype"): "a map of floats is marked like a weight, so its values are not its own",
     ("vllm", "recipe_map-dtype"): "a map of floats is marked like a weight, so its values are not its own",
     ("sglang", "recipe_class-of-other-attention"): "the config class of the model type decides head_dim, or is unknown",
 }
 """Pairs that a load on a CPU, or the way it is watched, says nothing about, and why."""
+
+CPU_STOPS = {("sglang", "get_rope_cpu"): "latent attention on a CPU insists on rope scaling"}
+"""Functions that an engine calls on a CPU alone: an error that one of them raises says nothing, and why."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ def compare(plan: LoadPlan, truth: Mapping[str, Any]) -> Answer:
     """`truth` is a result of `oracle_common`."""
     error = truth["error"]
     if {(plan.engine, truth["draft"]), (f"{plan.engine}-{plan.version}", truth["draft"])} & set(CPU_ONLY):
+        return Answer("silent")
+    if error is not None and (plan.engine, error.get("raised_in")) in CPU_STOPS:
         return Answer("silent")
     if error is not None and (error["type"] == "Ended" or error["stage"] in ("target config", "server", "groups")):
         return Answer("silent")

@@ -15,7 +15,8 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from ckptdoctor.checkpoint import open_checkpoint
@@ -24,6 +25,7 @@ from ckptdoctor.facts import Facts, describe, read_target
 from ckptdoctor.repair.fixing import fix
 from ckptdoctor.serving import contracts, load_plan
 from tests.conformance import environments, oracles
+from tests.conformance.alike import alike
 from tests.conformance.compare import Answer, compare
 
 ROOT = Path(__file__).parents[2]
@@ -81,13 +83,14 @@ def repaired(built: Path) -> Iterator[Path]:
             yield copy
 
 
-def answers(folder: Path, release: environments.Release, over: Sequence[Path]) -> dict[str, Answer]:
-    """The answer for each draft whose result lies in `folder`."""
+def answers(folder: Path, release: environments.Release, over: Mapping[Path, Path]) -> dict[str, Answer]:
+    """The answer for each draft whose result, or that of the draft which is the same to a loader, is in `folder`."""
     found = {}
-    for draft in over:
-        result = folder / f"{draft.name}.json"
+    for draft, first in over.items():
+        result = folder / f"{first.name}.json"
         if result.exists():
-            found[draft.name] = _answer(draft, release, json.loads(result.read_text(encoding="utf-8")))
+            truth = json.loads(result.read_text(encoding="utf-8")) | {"draft": draft.name}
+            found[draft.name] = _answer(draft, release, truth)
     return found
 
 
@@ -101,6 +104,7 @@ def _answer(draft: Path, release: environments.Release, truth: dict[str, object]
     return compare(load_plan(facts, contracts()[release.engine], release.release), truth)
 
 
+@cache
 def _facts(draft: Path) -> Facts:
     target = draft / "target"
     return describe(open_checkpoint(str(draft)), read_target(str(target)) if target.is_dir() else None)
@@ -137,12 +141,13 @@ def run(
     matrix: Matrix = {}
     missing = []
     places: dict[str, Path | str] = {r.name: out / r.name for r in releases}
+    first = alike(over)
     if not ready:
-        places = oracles.run(releases, out, over)
+        places = oracles.run(releases, out, list(dict.fromkeys(first.values())))
     for release in releases:
         place = places[release.name]
         if isinstance(place, Path) and place.is_dir():
-            matrix[release.name] = answers(place, release, over)
+            matrix[release.name] = answers(place, release, first)
         else:
             missing.append(f"{release.name}: {place if isinstance(place, str) else 'no results'}")
     return matrix, missing
@@ -160,10 +165,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except environments.SetupError as error:
         print(error, file=sys.stderr)
         return 2
+    releases = chosen or list(environments.RELEASES.values())
     with tempfile.TemporaryDirectory() as temporary:
-        over = [Path(text) for text in given.what if "==" not in text] or drafts(Path(temporary, "drafts"))
         out = given.results or given.out or Path(temporary, "results")
-        matrix, missing = run(chosen or list(environments.RELEASES.values()), over, out, given.results is not None)
+        if given.results is None:
+            oracles.prepare(releases)  # while the drafts are made
+        over = [Path(text) for text in given.what if "==" not in text] or drafts(Path(temporary, "drafts"))
+        matrix, missing = run(releases, over, out, given.results is not None)
     print(show(matrix))
     for text in missing:
         print(text, file=sys.stderr)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import importlib
 import json
 import os
 import re
+import select
 import signal
 import sys
 import time
@@ -70,11 +74,13 @@ def run_all(engine: str, release: str, out: Path, drafts: Sequence[Path], load: 
     """
     out.mkdir(parents=True, exist_ok=True)
     failed = 0
+    imported = out / "imported"
     for draft in drafts:
         file = out / f"{draft.name}.json"
         _write(file, new_result(engine, release, draft))
         started = time.monotonic()
-        ended = _in_child(partial(_one, engine, release, draft, file, load))
+        ended = _in_child(partial(_one_and_imports, partial(_one, engine, release, draft, file, load), imported))
+        _import_too(imported)
         result = json.loads(file.read_text(encoding="utf-8"))
         if ended is not None:
             result["error"] = {"stage": _stage_of(result), "type": "Ended", "message": ended}
@@ -86,6 +92,26 @@ def run_all(engine: str, release: str, out: Path, drafts: Sequence[Path], load: 
             said = f"{error['stage']}: {error['type']}: {error['message'][:120]!r}"
         print(f"{engine} {release} {draft.name} {time.monotonic() - started:.1f}s {said}", flush=True)
     return failed
+
+
+def _one_and_imports(work: Callable[[], None], imported: Path) -> None:
+    """Does the work, then writes down what it had to import."""
+    before = set(sys.modules)
+    try:
+        work()
+    finally:
+        imported.write_text("\n".join(name for name in sys.modules if name not in before), encoding="utf-8")
+
+
+def _import_too(imported: Path) -> None:
+    """Imports what a child had to import, so that the next ones find it there: imports take most of the time."""
+    names = imported.read_text(encoding="utf-8").split("\n") if imported.exists() else []
+    imported.unlink(missing_ok=True)
+    for name in names:
+        if name and name not in sys.modules:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+    gc.freeze()  # a collection in a child would copy all that it shares with this process
 
 
 def _one(engine: str, release: str, draft: Path, file: Path, load: Load) -> None:
@@ -101,10 +127,21 @@ def _one(engine: str, release: str, draft: Path, file: Path, load: Load) -> None
         result["error"] = None
     except Exception as error:  # noqa: BLE001 - whatever the engine raises is the answer
         message = re.sub(r"0x[0-9a-f]{8,}", "0x…", str(error).replace(str(draft), draft.name))
-        result["error"] = {"stage": _stage_of(result), "type": type(error).__name__, "message": message[:1500]}
+        result["error"] = {
+            "stage": _stage_of(result),
+            "type": type(error).__name__,
+            "message": message[:1500],
+            "raised_in": _raised_in(error),
+        }
         if os.environ.get("CKPTDOCTOR_CONFORMANCE_TRACEBACK"):
             traceback.print_exc()
     _write(file, result)
+
+
+def _raised_in(error: BaseException) -> str:
+    """The function that raised the error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return frames[-1].name if frames else ""
 
 
 def _stage_of(result: dict[str, Any]) -> str:
@@ -132,15 +169,13 @@ def _in_child(work: Callable[[], None]) -> str | None:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
-    deadline = time.monotonic() + TIME_LIMIT
-    while True:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid:
-            break
-        if time.monotonic() > deadline:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return f"time limit of {TIME_LIMIT:.0f} s"
-        time.sleep(0.05)
+    ending = os.pidfd_open(child)
+    ended, _, _ = select.select([ending], [], [], TIME_LIMIT)
+    os.close(ending)
+    if not ended:
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if not ended:
+        return f"time limit of {TIME_LIMIT:.0f} s"
     code = os.waitstatus_to_exitcode(status)
     return None if code == 0 else f"exit {code}"

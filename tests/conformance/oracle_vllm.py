@@ -7,13 +7,16 @@ that no tensor filled, where the class takes part in it). Needs the target's con
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
 import sys
 import tempfile
+import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import marked_tensors
@@ -32,6 +35,7 @@ def main() -> int:
     importlib.import_module("vllm.config")
     importlib.import_module("vllm.model_executor.model_loader.utils")
     _inspect_here()
+    _do_not_wait()
     for name in PRELOAD:
         try:
             importlib.import_module(f"vllm.model_executor.models.{name}")
@@ -49,6 +53,8 @@ def load(draft: Path, result: dict[str, Any], stage: common.Stage) -> None:
     from vllm.model_executor.model_loader.utils import get_model_architecture, initialize_model
 
     vllm_config = _config(draft, result, stage)
+    if vllm_config.speculative_config.method == "eagle3" and not _finds_mask_token(vllm_config.speculative_config):
+        vllm_config = _config(draft, result, stage, masks=False)  # it can be served as plain EAGLE-3 only
     draft_config = vllm_config.speculative_config.draft_model_config
     result["architectures"] = list(draft_config.architectures)
     with set_current_vllm_config(vllm_config, check_compile=False):
@@ -58,6 +64,7 @@ def load(draft: Path, result: dict[str, Any], stage: common.Stage) -> None:
         cls, _ = get_model_architecture(draft_config)
         result["model_class"] = f"{cls.__module__}.{cls.__name__}"
         stage("construct")
+        _look_up_mask_token(vllm_config.speculative_config)
         with marked_tensors.construction():
             model = initialize_model(vllm_config=vllm_config, model_config=draft_config)
             marked_tensors.fill_with_sentinel(model, result)
@@ -88,7 +95,36 @@ def _map(model: Any, result: dict[str, Any]) -> None:
             result["d2t"]["source"] = result["loaded"][name][0]
 
 
-def _config(draft: Path, result: dict[str, Any], stage: common.Stage) -> Any:
+def _look_up_mask_token(speculative: Any) -> None:
+    """What the proposer, or speculator, does first: it looks for the token of masked slots, or stops."""
+    config = speculative.draft_model_config
+    if speculative.method in ("dflash", "dspark"):  # from 0.25.0 on the second runner has a class for these
+        utils = importlib.import_module("vllm.v1.worker.gpu.spec_decode.utils")
+        if hasattr(utils, "get_parallel_drafting_token_id"):
+            utils.get_parallel_drafting_token_id(config.hf_config)
+            return
+    if getattr(speculative, "parallel_drafting", False):
+        proposer = SimpleNamespace(draft_model_config=config, pass_hidden_states_to_model=False)
+        _proposer()._init_parallel_drafting_params(proposer)
+
+
+def _proposer() -> Any:
+    """The class of the first runner that all proposers are made of."""
+    try:
+        return importlib.import_module("vllm.v1.spec_decode.llm_base_proposer").SpecDecodeBaseProposer
+    except ImportError:
+        return importlib.import_module("vllm.v1.spec_decode.eagle").SpecDecodeBaseProposer
+
+
+def _finds_mask_token(speculative: Any) -> bool:
+    try:
+        _look_up_mask_token(speculative)
+    except ValueError:
+        return False
+    return True
+
+
+def _config(draft: Path, result: dict[str, Any], stage: common.Stage, masks: bool = True) -> Any:
     from vllm.config import CacheConfig, ModelConfig, ParallelConfig, SpeculativeConfig, VllmConfig
 
     stage("target config")
@@ -105,11 +141,12 @@ def _config(draft: Path, result: dict[str, Any], stage: common.Stage) -> Any:
     parallel = ParallelConfig()
     stage("draft config")
     arguments = method(json.loads((draft / "config.json").read_text(encoding="utf-8")), _names(draft))
+    if not masks:
+        arguments.pop("parallel_drafting", None)
     result["notes"]["method"] = arguments["method"]
     speculative = SpeculativeConfig(
-        **arguments,
+        **{"num_speculative_tokens": 3, **arguments},
         model=str(draft),
-        num_speculative_tokens=3,
         target_model_config=target_config,
         target_parallel_config=parallel,
     )
@@ -144,6 +181,10 @@ def method(config: dict[str, Any], names: list[str]) -> dict[str, Any]:
         return {"method": "dspark"}
     if "DFlash" in architecture or "Domino" in architecture or "dflash_config" in config:
         return {"method": "dflash"}
+    if "Medusa" in architecture or config.get("model_type") == "medusa":
+        # A user asks for as many tokens as there are heads; vLLM would not build those beyond them.
+        heads = config.get("medusa_num_heads", config.get("num_heads", 5))
+        return {"method": "medusa", "num_speculative_tokens": heads}
     if "peagle" in architecture.lower() or any("mask_hidden" in name for name in names):
         return {"method": "eagle3", "parallel_drafting": True}
     if "Eagle3" in architecture or "draft_vocab_size" in config or "eagle_config" in config:
@@ -176,6 +217,15 @@ def _inspect_here() -> None:
     registry._LazyRegisteredModel.inspect_model_cls = lambda self: registry._ModelInfo.from_model_cls(
         self.load_model_cls()
     )
+
+
+def _do_not_wait() -> None:
+    """vLLM reads a config that it could not read once more after two seconds, because a network may have failed."""
+    for name in ("repo_utils", "config"):
+        with contextlib.suppress(ImportError):
+            module: Any = importlib.import_module(f"vllm.transformers_utils.{name}")
+            if hasattr(module, "time"):
+                module.time = SimpleNamespace(**{**vars(time), "sleep": lambda _seconds: None})
 
 
 def _groups() -> None:

@@ -7,6 +7,7 @@ writes OUT/<engine>-<release>/<draft>.json for each pair, and what the engines p
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -29,6 +30,19 @@ def run(releases: Sequence[environments.Release], out: Path, drafts: Sequence[Pa
         return dict(
             zip((r.name for r in releases), pool.map(partial(_run, out=out, drafts=drafts), releases), strict=True)
         )
+
+
+def prepare(releases: Sequence[environments.Release]) -> None:
+    """Begins to make the environments that are missing. `run` waits for them, and tells what is wrong with one."""
+
+    def make(release: environments.Release) -> None:
+        with contextlib.suppress(environments.SetupError):
+            environments.ensure(release)
+
+    pool = ThreadPoolExecutor(os.cpu_count() or 1)
+    for release in releases:
+        pool.submit(make, release)
+    pool.shutdown(wait=False)
 
 
 def _run(release: environments.Release, out: Path, drafts: Sequence[Path]) -> Path | str:

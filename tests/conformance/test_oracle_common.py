@@ -75,7 +75,12 @@ def test_an_error_of_the_engine_is_an_answer_and_names_its_stage(tmp_path: Path)
 
     failed, result = _results(tmp_path, load)
     assert failed == 0
-    assert result["error"] == {"stage": "construct", "type": "KeyError", "message": "'draft has no layer'"}
+    assert result["error"] == {
+        "stage": "construct",
+        "type": "KeyError",
+        "message": "'draft has no layer'",
+        "raised_in": "load",
+    }
     assert result["notes"] == {"seen": "draft"}
 
 

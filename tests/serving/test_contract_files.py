@@ -121,6 +121,7 @@ def test_releases_ascend(path: Path) -> None:
 def test_rows_end_after_they_begin(path: Path) -> None:
     raw = _read(path)
     rows = [*raw["architectures"], *raw.get("registered", ()), *raw.get("renamed_in_drafts", ())]
+    rows += raw.get("refuses", [])
     for entry in raw["classes"].values():
         rows += [*_rows(entry.get("parameters", [])), *_rows(entry.get("refuses", []))]
     for row in rows:
@@ -132,7 +133,7 @@ def test_rows_end_after_they_begin(path: Path) -> None:
 def test_every_entry_says_where_it_stands_and_how_it_is_known(path: Path) -> None:
     raw = _read(path)
     entries = [row for _, timeline in _timelines(raw) for row in timeline]
-    entries += [row for entry in raw["classes"].values() for row in _rows(entry.get("refuses", []))]
+    entries += [row for entry in (raw, *raw["classes"].values()) for row in _rows(entry.get("refuses", []))]
     assert [e for e in entries if not e.get("source") or e.get("evidence") not in ("executed", "read")] == []
 
 
@@ -184,17 +185,18 @@ def test_every_condition_and_shape_can_be_evaluated(path: Path) -> None:
         for version in (contract.releases[0], contract.newest):
             release = Release(contract, version)
             for entry in contract.raw["classes"].values():
-                _evaluate_all(entry, contract.raw["layers"], release, settings)
+                _evaluate_all(entry, release, settings)
 
 
-def _evaluate_all(entry: Mapping[str, Any], layers: Mapping[str, Any], release: Release, settings: Settings) -> None:
+def _evaluate_all(entry: Mapping[str, Any], release: Release, settings: Settings) -> None:
+    raw = release.contract.raw
     symbols = symbols_of(settings, {"H": 8, "I": 8, "V": 8, "Q": 8, "KV": 8, "hd": 2, "T": 8, "D": 8}, {})
     symbols |= {"K": 3, "translated": True, "stored_domino": False, "use_aux_hidden_state": True, "depth": 2}
     symbols |= dict.fromkeys(("fc_norm", "norm_output", "norm_before_fc", "norm_before_residual"), True)
     for name, since in entry.get("knows", {}).items():
         symbols[name] = release.has_reached(since)
-    for name, expression in entry.get("symbols", {}).items():
+    for name, expression in {**raw.get("symbols", {}), **entry.get("symbols", {})}.items():
         symbols[name] = evaluate(expression, symbols, settings)
-    for row in entry.get("refuses", ()):
+    for row in (*raw.get("refuses", ()), *entry.get("refuses", ())):
         evaluate(row["if"], symbols, settings)
-    build(entry.get("parameters", ()), layers, release, symbols, settings)
+    build(entry.get("parameters", ()), raw["layers"], release, symbols, settings)

@@ -1,0 +1,47 @@
+"""The loud errors that rows of a contract give: those of every class, and those of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ckptdoctor.facts import Facts
+from ckptdoctor.serving.contracts import Release
+from ckptdoctor.serving.plan import Refusal
+from ckptdoctor.serving.settings import Settings, evaluate
+from ckptdoctor.serving.understanding import is_translated
+from ckptdoctor.text import show
+from ckptdoctor.unknown import Unknown
+
+__all__ = ["general_symbols", "in_order", "row_refusals"]
+
+
+def general_symbols(facts: Facts, settings: Settings, release: Release) -> dict[str, Any]:
+    """The symbols that do not depend on the class."""
+    symbols: dict[str, Any] = {"translated": is_translated(facts, release)}
+    for name, expression in release.contract.raw.get("symbols", {}).items():
+        symbols[name] = evaluate(expression, symbols, settings)
+    return symbols
+
+
+def row_refusals(
+    entry: Mapping[str, Any], symbols: Mapping[str, Any], settings: Settings, release: Release
+) -> list[Refusal]:
+    """The rows of `refuses`, of the engine and of the class, that hold for the draft."""
+    found = []
+    for row in (*release.contract.raw.get("refuses", ()), *entry.get("refuses", ())):
+        if release.holds(row):
+            holds = evaluate(row["if"], symbols, settings)
+            if not isinstance(holds, Unknown) and holds:
+                reason = str(row["reason"])
+                for name, value in symbols.items():
+                    reason = reason.replace(f"{{{name}}}", show(value))
+                found.append(Refusal(str(row["stage"]), reason, str(row.get("about", ""))))
+                release.note(row)
+    return found
+
+
+def in_order(first: Sequence[Refusal], then: Sequence[Refusal]) -> list[Refusal]:
+    """Loud errors in the order in which a real start would meet them."""
+    order = {"config": 0, "class": 1, "construct": 2, "start": 3, "load": 4, "first_forward": 5}
+    return sorted([*first, *then], key=lambda r: order[r.stage])
