@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from ckptdoctor.cli.acceptance import acceptance
 from ckptdoctor.cli.audit import audit
 from ckptdoctor.cli.compat import compat
 from ckptdoctor.cli.engines import engines
@@ -22,6 +23,7 @@ from ckptdoctor.cli.fix import fix
 from ckptdoctor.cli.gate import gate
 from ckptdoctor.cli.output import PIPE_CLOSED
 from ckptdoctor.cli.plan import plan
+from ckptdoctor.cli.probe import probe
 from ckptdoctor.cli.rules import rules
 from ckptdoctor.cli.scan import scan
 from ckptdoctor.cli.upload import upload
@@ -85,7 +87,7 @@ def main(ctx: click.Context) -> None:
         ctx.exit(2)
 
 
-for _command in (scan, fix, plan, compat, vocab, gate, upload, audit, explain, rules, engines):
+for _command in (scan, fix, plan, compat, vocab, probe, acceptance, gate, upload, audit, explain, rules, engines):
     main.add_command(_command)
 
 

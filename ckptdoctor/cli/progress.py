@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-__all__ = ["bar", "reading"]
+__all__ = ["bar", "counting", "reading"]
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, the bytes done, and the bytes in all (0: not known)."""
@@ -41,6 +41,27 @@ def bar() -> Iterator[Progress]:
     )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("reading", total=None)
+
+        def advance(what: str, done: int, total: int) -> None:
+            bars.update(task, description=what, completed=done, total=total or None)
+
+        yield advance
+
+
+@contextmanager
+def counting() -> Iterator[Progress]:
+    """A counter of things done on a terminal (of a whole, where that is known), nothing elsewhere."""
+    stderr: TextIO | None = sys.stderr
+    if stderr is None or not stderr.isatty():
+        yield lambda _what, _done, _all: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}"), TimeElapsedColumn())
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("starting", total=None)
 
         def advance(what: str, done: int, total: int) -> None:
             bars.update(task, description=what, completed=done, total=total or None)
