@@ -38,7 +38,7 @@ NEEDED = 64
 """Counted tokens below which nothing is said of the wiring."""
 
 _SMALL = 5_000_000
-_BASES = (10000.0, 500000.0, 1000000.0, 5000000.0, 10000000.0)
+_BASES = (1e2, 5e2, 1e3, 1e4, 5e4, 1e5, 1.5e5, 5e5, 1e6, 5e6, 1e7)
 _WEAK = 0.3
 """A draft whose first guess is right less often than this is of little use, whatever the reading."""
 

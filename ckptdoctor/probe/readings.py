@@ -62,7 +62,7 @@ class Readings:
             swapped[one], swapped[two] = swapped[two], swapped[one]
             yield from _new(wiring, swapped, seen)
         for place, column in itertools.product(range(len(states)), self.columns):
-            if column not in states or len(self.columns) < len(states):
+            if states[place] not in self.columns or column not in states or len(self.columns) < len(states):
                 yield from _new(wiring, [*states[:place], column, *states[place + 1 :]], seen)
         # Every state one column earlier or later: ids that were counted from another number.
         for shift in (-1, 1):

@@ -184,7 +184,7 @@ def _sureness(found: Found) -> str:
     if not found.open_parts:
         return str(words["sure"]["clear"])
     names = [words["parts"][part]["name"] for part in found.open_parts]
-    return str(words["sure"]["open"]).format(others=f"other values of {listing(names, 6)}")
+    return str(words["sure"]["open"]).format(others=listing(names, 6))
 
 
 def _config(result: ProbeResult) -> Iterator[Line]:

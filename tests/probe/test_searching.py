@@ -20,7 +20,8 @@ from ckptdoctor.probe.network import Memory, Network, open_draft  # noqa: E402
 from ckptdoctor.probe.probing import readings_for  # noqa: E402
 from ckptdoctor.probe.readings import PARTS  # noqa: E402
 from ckptdoctor.probe.samples import Sample, Samples  # noqa: E402
-from ckptdoctor.probe.searching import part_of, search  # noqa: E402
+from ckptdoctor.probe.searching import search  # noqa: E402
+from ckptdoctor.probe.tries import part_of  # noqa: E402
 from ckptdoctor.probe.wiring import EMBEDDING, Wiring  # noqa: E402
 
 DRAFT = Path(__file__).parents[2] / "fixtures" / "trainers" / "spec_eagle3_llama"
