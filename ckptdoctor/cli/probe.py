@@ -10,7 +10,7 @@ from ckptdoctor.cli.output import color_option, emit, format_option, target_opti
 
 __all__ = ["probe"]
 
-_EXIT = {"works": 0, "weak": 0, "otherwise": 1, "chance": 1, "too_few": 3}
+_EXIT = {"works": 0, "weak": 0, "measured": 0, "otherwise": 1, "chance": 1, "too_few": 3}
 
 
 @click.command()

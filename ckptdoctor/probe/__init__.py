@@ -30,12 +30,12 @@ def run_probe(
     tell: Callable[[str, int, int], None] | None = None,
 ) -> ProbeResult:
     """`ckptdoctor.probe.probing.probe`, once torch is known to be here. Raises `CannotExamineError` where it is not."""
-    import importlib.util
-
-    if importlib.util.find_spec("torch") is None:
+    try:
+        import torch  # noqa: F401 - asked for here, so that its absence is one sentence
+    except ImportError as error:
         raise CannotExamineError(
             "probe runs the draft with PyTorch, which is not here: pip install 'ckptdoctor[torch]'"
-        )
+        ) from error
     from ckptdoctor.probe.probing import probe
 
     return probe(

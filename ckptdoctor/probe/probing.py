@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,24 +12,22 @@ from torch import Tensor
 from ckptdoctor.checkpoint import Checkpoint, open_checkpoint
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts import Facts, describe, read_target
-from ckptdoctor.probe.anatomy import Anatomy, anatomy_of, stated_wiring
+from ckptdoctor.probe.anatomy import Anatomy, anatomy_of
 from ckptdoctor.probe.chains import Chains, chosen_states, right_tokens, run_chains
 from ckptdoctor.probe.figures import Interval, Length, Step, accepted_length, difference, step_figures, wilson
 from ckptdoctor.probe.network import Memory, Network
-from ckptdoctor.probe.readings import Readings, distinct_columns, of_boundaries, readings_of
+from ckptdoctor.probe.readings import Readings
 from ckptdoctor.probe.sample_files import read_samples
 from ckptdoctor.probe.samples import Sample, Samples
 from ckptdoctor.probe.searching import SURE, Found, search
 from ckptdoctor.probe.serving_as import Entry, ServedAs, entries_for, served_as
+from ckptdoctor.probe.suggesting import readings_for
 from ckptdoctor.probe.weights import read_weights, target_matrices
 from ckptdoctor.probe.wiring import Wiring
 from ckptdoctor.probe.words import boundaries_of
-from ckptdoctor.serving import contracts
-from ckptdoctor.serving.compat import compatibility
-from ckptdoctor.serving.training import trained_boundaries
 from ckptdoctor.summary import title
 
-__all__ = ["Chance", "Flow", "ProbeResult", "probe", "probe_samples", "readings_for"]
+__all__ = ["Chance", "Flow", "ProbeResult", "probe", "probe_samples"]
 
 Told = Callable[[str, int, int], None]
 
@@ -38,7 +35,6 @@ NEEDED = 64
 """Counted tokens below which nothing is said of the wiring."""
 
 _SMALL = 5_000_000
-_BASES = (1e2, 5e2, 1e3, 1e4, 5e4, 1e5, 1.5e5, 5e5, 1e6, 5e6, 1e7)
 _WEAK = 0.3
 """A draft whose first guess is right less often than this is of little use, whatever the reading."""
 
@@ -210,35 +206,6 @@ def _weights(checkpoint: Checkpoint, facts: Facts, anatomy: Anatomy, samples: Sa
     return weights
 
 
-def readings_for(facts: Facts, network: Network, samples: Samples) -> Readings:
-    """What fits. The files state boundaries; the states of samples that name none are taken in their order."""
-    anatomy, suggested = network.anatomy, list(trained_boundaries(facts).readings)
-    aux = facts.draft.aux
-    if aux.ids is not None:
-        suggested += [aux.ids, tuple(i + 1 for i in aux.ids)]
-    engines = [name for name, contract in contracts().items() if contract.raw.get("in_scans")]
-    for row in compatibility(facts, engines):
-        suggested += [b for b in row.plan.captured.values() if b is not None]
-    columns = distinct_columns(network, samples)
-    known = [c for b in suggested if (c := of_boundaries(b, samples, columns)) is not None and len(c) == anatomy.states]
-    in_order = tuple(range(samples.columns))
-    states = known[0] if known else in_order[: anatomy.states] if samples.columns >= anatomy.states else in_order[:1]
-    stated = replace(stated_wiring(facts, anatomy, len(samples.boundaries)), states=states)
-    bases = [b for b in (facts.draft.positions.old_base, facts.draft.positions.new_base) if b is not None]
-    if facts.draft.writer.rope_base is not None:
-        bases.append(facts.draft.writer.rope_base)
-    bases += _target_base(facts)
-    return readings_of(
-        anatomy, samples, stated, network.weights, bases=(*bases, *_BASES), boundaries=suggested, columns=columns
-    )
-
-
-def _target_base(facts: Facts) -> list[float]:
-    config: Mapping[str, Any] = facts.target.config if facts.target is not None else {}
-    both = (config.get("rope_theta"), (config.get("rope_parameters") or {}).get("rope_theta"))
-    return [float(base) for base in both if isinstance(base, (int, float)) and not isinstance(base, bool) and base > 1]
-
-
 def _check_widths(anatomy: Anatomy, samples: Samples, readings: Readings) -> None:
     if samples.width == anatomy.target_width or readings.skips_fc:
         return
@@ -251,11 +218,13 @@ def _check_widths(anatomy: Anatomy, samples: Samples, readings: Readings) -> Non
 def _verdict(chains: Chains, chance: Chance, counted: int, found: Found | None) -> str:
     if counted < NEEDED:
         return "too_few"
+    if found is None:
+        return "measured"
     steps = step_figures(chains)
     first = wilson(steps[0].hits, steps[0].of)
     if first.low <= chance.share or chance.beaten_in < SURE:
         return "chance"
-    if found is not None and found.changed:
+    if found.changed:
         return "otherwise"
     return "weak" if (steps[0].accuracy or 0.0) < _WEAK else "works"
 

@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["probe_lines"]
 
-_STYLE = {"works": "fix", "otherwise": "warning", "chance": "error", "weak": "warning", "too_few": "note"}
+_STYLE = {
+    "works": "fix",
+    "otherwise": "warning",
+    "chance": "error",
+    "weak": "warning",
+    "measured": "note",
+    "too_few": "note",
+}
 _BAR = 20
 _LABEL = 34
 _SAID = 3
@@ -83,6 +90,12 @@ def _samples(result: ProbeResult) -> Iterator[Line]:
         indent=2,
         hang=2,
     )
+    if samples.columns < result.anatomy.states:
+        told = str(probe_words()["notes"]["fc_skipped"]).strip()
+        columns = plural(samples.columns, "state")
+        yield line(
+            Segment("note: ", "warning"), told.format(columns=columns, states=result.anatomy.states), indent=2, hang=2
+        )
     for remark in samples.remarks:
         yield line(Segment("note: ", "note"), remark, indent=2, hang=2)
 

@@ -17,10 +17,10 @@ torch: Any = pytest.importorskip("torch")
 from ckptdoctor.facts import Facts  # noqa: E402
 from ckptdoctor.probe.chains import chosen_states, target_ids  # noqa: E402
 from ckptdoctor.probe.network import Memory, Network, open_draft  # noqa: E402
-from ckptdoctor.probe.probing import readings_for  # noqa: E402
 from ckptdoctor.probe.readings import PARTS  # noqa: E402
 from ckptdoctor.probe.samples import Sample, Samples  # noqa: E402
 from ckptdoctor.probe.searching import search  # noqa: E402
+from ckptdoctor.probe.suggesting import readings_for  # noqa: E402
 from ckptdoctor.probe.tries import part_of  # noqa: E402
 from ckptdoctor.probe.wiring import EMBEDDING, Wiring  # noqa: E402
 
