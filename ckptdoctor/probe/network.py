@@ -106,7 +106,8 @@ class Network:
             if layer:
                 x = self._norm(hidden, at + anatomy.first_norms[layer - 1])
             else:
-                normed = self._norm(hidden, at + "hidden_norm") if anatomy.hidden_norm else hidden
+                normed = self._norm(hidden, at + "input_layernorm") if wiring.normed_twice else hidden
+                normed = self._norm(normed, at + "hidden_norm") if anatomy.hidden_norm else normed
                 beside = self._norm(embedded, at + "input_layernorm") if anatomy.input_layernorm else embedded
                 x = torch.cat([beside, normed], -1)
                 residual = normed if wiring.residual_after_norm else hidden

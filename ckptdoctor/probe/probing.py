@@ -26,6 +26,7 @@ from ckptdoctor.probe.weights import read_weights, target_matrices
 from ckptdoctor.probe.wiring import Wiring
 from ckptdoctor.probe.words import boundaries_of
 from ckptdoctor.summary import title
+from ckptdoctor.text import show
 
 __all__ = ["Chance", "Flow", "ProbeResult", "probe", "probe_samples"]
 
@@ -146,6 +147,7 @@ def probe_samples(
     readings = readings_for(facts, network, samples)
     stated = readings.stated
     _check_widths(anatomy, samples, readings)
+    _check_states(samples)
     with torch.inference_mode(), _threads(network):
         if searching:
             found = search(network, samples, readings, steps=steps, tell=tell)
@@ -203,6 +205,11 @@ def _weights(checkpoint: Checkpoint, facts: Facts, anatomy: Anatomy, samples: Sa
         weights.setdefault(name, matrix)
     if samples.embedding is not None and samples.embedding.shape[1] == anatomy.hidden:
         weights.setdefault("embed_tokens.weight", samples.embedding)
+    for name, weight in weights.items():
+        if weight.is_floating_point() and not bool(torch.isfinite(weight).all()):
+            raise CannotExamineError(
+                f"{show(name)} holds values that are not finite (NaN or infinity); a draft guesses nothing with them"
+            )
     return weights
 
 
@@ -213,6 +220,13 @@ def _check_widths(anatomy: Anatomy, samples: Samples, readings: Readings) -> Non
         f"the samples' states are {samples.width} wide; fc.weight takes {anatomy.states} states of "
         f"{anatomy.target_width}: they are of another target, or the draft is for another one"
     )
+
+
+def _check_states(samples: Samples) -> None:
+    """States that are the same at each token tell nothing: a dummy pass, or a buffer that was never written."""
+    if all(bool((item.states == item.states[:1]).all()) for item in samples.items):
+        what = "zero" if not any(bool(item.states.any()) for item in samples.items) else "the same at each token"
+        raise CannotExamineError(f"the states of the samples are all {what}: they were not recorded in a real pass")
 
 
 def _verdict(chains: Chains, chance: Chance, counted: int, found: Found | None) -> str:

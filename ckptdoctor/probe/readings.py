@@ -104,6 +104,7 @@ def readings_of(
         "norm_before_fc": _first(stated.norm_before_fc, (False, True)) if anatomy.input_norm else (False,),
         "fc_norm": _first(stated.fc_norm, (False, True)) if anatomy.fc_norm else (False,),
         "residual_after_norm": _first(stated.residual_after_norm, (False, True)) if anatomy.hidden_norm else (False,),
+        "normed_twice": (False, True)[: 1 + (anatomy.hidden_norm and anatomy.input_layernorm)],
         "norm_output": (False,) if anatomy.parallel else _first(stated.norm_output, (False, True)[: 1 + anatomy.norm]),
         "head_norm": _first(stated.head_norm, (True, False)) if anatomy.norm else (False,),
         "rope_base": _first(stated.rope_base, tuple(bases)),
@@ -124,7 +125,7 @@ def readings_of(
         stated=stated,
         values=values,
         columns=tuple(columns),
-        starts=tuple(dict.fromkeys(starts)),
+        starts=tuple(dict.fromkeys(starts)) if anatomy.fc else (),
         skips_fc=samples.width == anatomy.hidden,
     )
 

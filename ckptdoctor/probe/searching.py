@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ckptdoctor.probe.chains import Chains
-from ckptdoctor.probe.climbing import climb
+from ckptdoctor.probe.climbing import climb, is_hopeless
 from ckptdoctor.probe.figures import Length, accepted_length, difference
 from ckptdoctor.probe.network import Network
 from ckptdoctor.probe.readings import PARTS, Readings, differing
@@ -22,12 +22,32 @@ SURE = 0.99
 WORTH = 0.03
 """Another reading counts as better only where it gains this share of the accepted tokens, and as many tokens a step."""
 
-_SCREEN = 320
+_FAR_WORSE = 0.5
+"""A reading that loses this share of the accepted tokens on a few tokens needs no second look."""
+
 _FURTHER_STEPS = 3
 _ROUNDS = 4
 _LARGE = 20_000_000
-_NEAR = 480
-"""Counted tokens on which the readings next to the result are run, for a draft of more than `_LARGE` weights."""
+"""Weights of a draft above which a reading takes so long that fewer tokens are run."""
+
+
+@dataclass(frozen=True)
+class _Effort:
+    """Counted tokens that readings are run on, and how many parts are changed at once.
+
+    `scout` where many are changed together, `screen` where one part after the other is, `near` for the readings next
+    to the result (None: all), and `glance` for those among them that do far worse.
+    """
+
+    scout: int
+    screen: int
+    near: int | None
+    glance: int | None
+    together: int
+
+
+_FULL = _Effort(scout=128, screen=320, near=None, glance=None, together=3)
+_SPARING = _Effort(scout=80, screen=160, near=480, glance=128, together=2)
 
 
 @dataclass(frozen=True)
@@ -80,14 +100,18 @@ def search(network: Network, samples: Samples, readings: Readings, *, steps: int
     run to see how sure it is.
     """
     tries = Tries(network, readings, tell)
-    screen = part_of(samples, _SCREEN)
-    best = climb(tries.on(screen, 1), tries.on(screen, min(steps, _FURTHER_STEPS)), readings)
+    effort = _SPARING if sum(weight.numel() for weight in network.weights.values()) > _LARGE else _FULL
+    screen = part_of(samples, effort.screen)
+    scout, further = tries.on(part_of(samples, effort.scout), 1), tries.on(screen, min(steps, _FURTHER_STEPS))
+    best = climb(scout, tries.on(screen, 1), further, readings, effort.together)
     whole = tries.on(samples, steps)
-    is_large = sum(weight.numel() for weight in network.weights.values()) > _LARGE
-    near_by = tries.on(part_of(samples, _NEAR), steps) if is_large else whole
+    # Chains of a draft that hardly guesses end at once: their later steps would be run for nothing.
+    reached = 1 if is_hopeless(further, best) else steps
+    near_by = whole if (effort.near, reached) == (None, steps) else tries.on(_some(samples, effort.near), reached)
+    glance = None if effort.glance is None else tries.on(part_of(samples, effort.glance), reached)
     for _ in range(_ROUNDS):
         best = _kept(near_by, readings, best)
-        others = [_alternative(near_by, best, part, near) for part, near in _next_to(readings, best)]
+        others = [_alternative(near_by, glance, best, part, near) for part, near in _next_to(readings, best)]
         top = max(others, key=lambda a: a.length, default=None)
         if top is None or not _is_better(near_by(top.wiring), near_by(best)):
             break
@@ -137,6 +161,15 @@ def _next_to(readings: Readings, best: Wiring) -> Iterator[tuple[str, Wiring]]:
             yield part, near
 
 
-def _alternative(runs: Runs, best: Wiring, part: str, near: Wiring) -> Alternative:
+def _some(samples: Samples, counted: int | None) -> Samples:
+    return samples if counted is None else part_of(samples, counted)
+
+
+def _alternative(runs: Runs, glance: Runs | None, best: Wiring, part: str, near: Wiring) -> Alternative:
+    """`near` beside `best`; by a glance where that shows it to be far worse."""
+    if glance is not None:
+        apart, share = difference(glance(best), glance(near))
+        if share >= SURE and apart >= _FAR_WORSE * (accepted_length_alone(glance(best)) - 1):
+            return Alternative(part, near, accepted_length_alone(glance(near)), share)
     chains = runs(near)
     return Alternative(part, near, accepted_length_alone(chains), difference(runs(best), chains)[1])

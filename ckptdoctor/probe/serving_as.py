@@ -12,7 +12,7 @@ from ckptdoctor.facts.config import with_value
 from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.probe.wiring import Wiring
 from ckptdoctor.probe.words import probe_words
-from ckptdoctor.serving import LoadPlan, contracts
+from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.compat import compatibility, fitting_ids, id_places
 from ckptdoctor.serving.words import numbers
 
@@ -83,9 +83,8 @@ def served_as(
     `boundaries` is None where the samples do not say which layers their states are; then only the rest is compared.
     """
     engines = [name for name, contract in contracts().items() if contract.raw.get("in_scans")]
-    edited = facts
-    if entries := entries_for(facts, wiring, changed):
-        edited = with_entries(checkpoint, facts.target, entries)
+    entries = entries_for(facts, wiring, changed)
+    edited = with_entries(checkpoint, facts.target, entries) if entries else facts
     ordered = None if boundaries is None else tuple(sorted(boundaries))
     unserved = _unserved(wiring) or (boundaries is not None and ordered != boundaries)
     rows: list[ServedAs] = []
@@ -95,9 +94,15 @@ def served_as(
             now = now or ["the config says otherwise"]
         then = _problems(after, wiring, None)
         ids = None
-        if ordered is not None and not then and _captured(after) != ordered:
+        if ordered is not None and _captured(after) != ordered:
+            # What keeps the draft from being served may follow from the layers alone: ask again with the ids in place.
             ids = fitting_ids(edited, contracts()[after.engine], after.version, ordered)
-            then = [] if ids is not None else [f"no ids make it capture boundaries {numbers(ordered)}"]
+            if ids is not None:
+                added = with_entries(checkpoint, facts.target, [*entries, *ids_entry(facts, ids)])
+                then = _problems(load_plan(added, contracts()[after.engine], after.version), wiring, ordered)
+                ids = None if then else ids
+            elif not then:
+                then = [f"no ids make it capture boundaries {numbers(ordered)}"]
         rows.append(
             ServedAs(
                 engine=before.engine,
@@ -115,8 +120,6 @@ def served_as(
 
 def _same_ranges(edited: Facts, facts: Facts, engines: Sequence[str]) -> list[LoadPlan]:
     """The plans of the edited draft for the newest release of each range of the draft as it is."""
-    from ckptdoctor.serving import load_plan
-
     return [load_plan(edited, contracts()[r.engine], r.plan.version) for r in compatibility(facts, engines)]
 
 
@@ -181,7 +184,5 @@ def _same(one: ServedAs, other: ServedAs) -> bool:
 
 
 def ids_entry(facts: Facts, ids: Sequence[int]) -> tuple[Entry, ...]:
-    """The fields that hold the ids of captured layers: those that the config has, else the outer one."""
-    places = id_places(facts) or ()
-    there = [place for place in places if facts.config.at(place) is not None]
-    return tuple(Entry(place, list(ids)) for place in there or places)
+    """The ids of captured layers in every place that an engine reads: which of two it takes depends on its release."""
+    return tuple(Entry(place, list(ids)) for place in id_places(facts) or ())

@@ -20,7 +20,9 @@ class Wiring:
     twice. `fc` is False where it is skipped and one state of the draft's own width goes straight in.
     `norm_before_fc` (input_norm over the joined states) and `fc_norm` (a norm for each state) are flags of the
     config. `residual_after_norm` is norm_before_residual: the residual of the first layer is what hidden_norm
-    gives. `norm_output` hands the normed state on to the next step, `head_norm` is False where the head sees the
+    gives. `normed_twice`: hidden_norm gets what input_layernorm gives for the state, and not the state itself (as
+    Model-Optimizer 0.41.0 to 0.47.0 trains, modeling_eagle.py: the layer's own norm stays on where 0.40.0 had taken it
+    out). `norm_output` hands the normed state on to the next step, `head_norm` is False where the head sees the
     state without the last norm (what SpecForge 0.2.0, modeling/draft/llama3_eagle.py compute_logits, means by its
     norm_output false). `rope_base` is the base of the rotary embedding, `rope_scaling` whether the config's scaling
     of it is applied.
@@ -33,6 +35,7 @@ class Wiring:
     norm_before_fc: bool = False
     fc_norm: bool = False
     residual_after_norm: bool = False
+    normed_twice: bool = False
     norm_output: bool = False
     head_norm: bool = True
     rope_base: float = 10000.0

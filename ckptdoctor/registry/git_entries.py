@@ -66,11 +66,14 @@ def bad_name(path: str) -> str | None:
     return None
 
 
-def _limited(lines: Iterable[bytes]) -> Iterator[bytes]:
-    for count, line in enumerate(lines):
-        if count >= ENTRY_LIMIT:
+def _limited(lines: Iterable[bytes]) -> list[bytes]:
+    """All lines, counted before the first of them is laid out as a file."""
+    found = []
+    for line in lines:
+        if len(found) >= ENTRY_LIMIT:
             raise CannotExamineError(f"it has more than {ENTRY_LIMIT} files and folders")
-        yield line
+        found.append(line)
+    return found
 
 
 def _entry(mode: bytes, oid: bytes, path: bytes) -> Entry:

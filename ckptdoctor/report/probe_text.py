@@ -42,14 +42,15 @@ def probe_lines(result: ProbeResult) -> Iterator[Line]:
     yield line(result.title, indent=2, hang=2)
     yield from _samples(result)
     yield BLANK
-    means = str(words["means"]).format(
+    lacks_states = result.verdict == "chance" and result.samples.columns < result.anatomy.states
+    means = str(words["means_too_few_states"] if lacks_states else words["means"]).format(
         counted=result.samples.counted, needed=NEEDED, path=show(result.path, PATH_LIMIT)
     )
     yield line(" ".join(means.split()), indent=2, hang=2)
     changed = result.found is not None and bool(result.found.changed)
     if result.found is not None and result.verdict == "otherwise":
         yield from _differences(result, result.found)
-    for hint in words.get("next", ()):
+    for hint in () if lacks_states else words.get("next", ()):
         yield line("- ", str(hint).format(path=show(result.path, PATH_LIMIT)), indent=2, hang=2)
     yield from _accuracy("as the files state" if changed else "accuracy", result.steps, result.length)
     if changed and result.found is not None:

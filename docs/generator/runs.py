@@ -6,6 +6,7 @@ the checkout and begin with `ckptdoctor`. `<!-- file: PATH -->` before a block s
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shlex
@@ -35,6 +36,11 @@ class Shown:
     output: str
     exit: int | None
 
+    @property
+    def can_run(self) -> bool:
+        """Whether what the command needs is here: `probe` runs drafts with torch and targets with transformers."""
+        return _can_run(self.command)
+
     def run(self) -> tuple[str, int]:
         """What it prints on stdout and stderr, and its exit code."""
         return _run(self.command)
@@ -49,7 +55,18 @@ def shown(text: str) -> Iterator[Shown]:
 def refreshed(text: str) -> str:
     """The page with what each command prints now, and the files as they are."""
     text = _FILE.sub(lambda block: f"{block['head']}{_read(block['path'])}\n```", text)
-    return _BLOCK.sub(lambda block: f"{block['head']}{_run(block['command'])[0]}\n```", text)
+    return _BLOCK.sub(_renewed, text)
+
+
+def _renewed(block: re.Match[str]) -> str:
+    """The block with the command's output; as it is where the command cannot be run here."""
+    output = _run(block["command"])[0] if _can_run(block["command"]) else block["output"]
+    return f"{block['head']}{output}\n```"
+
+
+def _can_run(command: str) -> bool:
+    needs = ("torch", "transformers") if command.startswith("ckptdoctor probe") else ()
+    return all(importlib.util.find_spec(name) is not None for name in needs)
 
 
 def _read(path: str) -> str:

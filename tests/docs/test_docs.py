@@ -136,9 +136,20 @@ def test_every_fact_is_listed() -> None:
     ("path", "shown"), COMMANDS, ids=[f"{path.name}:{shown.command[:60]}" for path, shown in COMMANDS]
 )
 def test_commands_print_what_the_pages_show(path: Path, shown: object) -> None:  # noqa: ARG001  # names the test
+    if not shown.can_run:  # type: ignore[attr-defined]
+        pytest.skip("what the command needs is not here")
     output, code = shown.run()  # type: ignore[attr-defined]
     assert output == shown.output  # type: ignore[attr-defined]
     assert shown.exit in (None, code)  # type: ignore[attr-defined]
+
+
+def test_the_readme_shows_what_the_probe_page_shows() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = re.search(r"```text\n(fixtures/pair/mislabelled: .*?)\n```", readme, re.DOTALL)
+    assert block
+    outputs = [shown.output for path, shown in COMMANDS if path.name == "probe.md"]
+    printed = next(output for output in outputs if output.startswith("fixtures/pair/mislabelled"))
+    assert [line for line in block[1].splitlines() if line not in printed.splitlines()] == []
 
 
 def test_there_are_commands_to_run() -> None:

@@ -40,6 +40,7 @@ TRUTHS = {
     "absolute map": replace(STATED, map=0),
     "map counted twice": replace(STATED, map=2),
     "residual before the norm": replace(STATED, residual_after_norm=False),
+    "normed twice": replace(STATED, normed_twice=True),
     "another rotary base": replace(STATED, rope_base=1000000.0),
     "no norm before the head": replace(STATED, head_norm=False),
     "one state straight in": replace(STATED, fc=False, states=(2,)),
