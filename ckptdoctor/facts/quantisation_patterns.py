@@ -7,15 +7,18 @@ anything, which accuses nobody.
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import translate
 from functools import lru_cache
 from typing import Any
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from re import _parser  # type: ignore[attr-defined]  # how re itself reads a pattern; nothing public tells it
+# How re itself reads a pattern; nothing public tells it.
+if sys.version_info >= (3, 11):
+    from re import _parser
+else:
+    import sre_parse as _parser
 
 __all__ = ["STYLES", "names_module", "readable"]
 

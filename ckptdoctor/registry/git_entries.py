@@ -68,7 +68,7 @@ def bad_name(path: str) -> str | None:
 
 def _limited(lines: Iterable[bytes]) -> list[bytes]:
     """All lines, counted before the first of them is laid out as a file."""
-    found = []
+    found: list[bytes] = []
     for line in lines:
         if len(found) >= ENTRY_LIMIT:
             raise CannotExamineError(f"it has more than {ENTRY_LIMIT} files and folders")
