@@ -18,7 +18,7 @@ from ckptdoctor.probe.network import Memory, Network
 from ckptdoctor.probe.samples import Sample, Samples
 from ckptdoctor.probe.wiring import EMBEDDING, Wiring
 
-__all__ = ["Chains", "chosen_states", "follow", "right_tokens", "run_chains", "target_ids"]
+__all__ = ["Chains", "chosen_states", "follow", "own_words", "right_tokens", "run_chains", "target_ids"]
 
 _MISS = -1
 
@@ -146,6 +146,17 @@ def right_tokens(sample: Sample) -> tuple[Tensor, Tensor]:
     # answers[i] is the token after position i.
     truth = torch.cat([sample.tokens[:1], sample.answers[:-1]])
     return truth, truth == sample.tokens
+
+
+def own_words(samples: Samples) -> float | None:
+    """The share of counted tokens that are what the target itself answers; None where that is not known of any."""
+    same = total = 0
+    for sample in samples.items:
+        if sample.answers is not None:
+            counted = sample.counted.bool()[1:]
+            same += int(right_tokens(sample)[1][1:][counted].sum())
+            total += int(counted.sum())
+    return same / total if total else None
 
 
 def _at(values: Tensor, places: Tensor) -> Tensor:

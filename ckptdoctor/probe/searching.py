@@ -14,10 +14,13 @@ from ckptdoctor.probe.samples import Samples
 from ckptdoctor.probe.tries import Runs, Told, Tries, accepted_length_alone, part_of
 from ckptdoctor.probe.wiring import Wiring
 
-__all__ = ["SURE", "Alternative", "Found", "search"]
+__all__ = ["SURE", "SURELY_BETTER", "Alternative", "Found", "search"]
 
 SURE = 0.99
 """In this share of draws one reading must do better than another to count as better."""
+
+SURELY_BETTER = 0.999
+"""The same where a reading takes the place of the stated one: dozens are tried, and one in a hundred wins by luck."""
 
 WORTH = 0.03
 """Another reading counts as better only where it gains this share of the accepted tokens, and as many tokens a step."""
@@ -152,7 +155,7 @@ def _kept(runs: Runs, readings: Readings, best: Wiring) -> Wiring:
 def _is_better(one: Chains, other: Chains) -> bool:
     """Whether `one` is accepted longer by an amount that matters, and surely so."""
     gained, share = difference(one, other)
-    return share >= SURE and gained >= WORTH * max(1.0, accepted_length_alone(one) - 1)
+    return share >= SURELY_BETTER and gained >= WORTH * max(1.0, accepted_length_alone(one) - 1)
 
 
 def _next_to(readings: Readings, best: Wiring) -> Iterator[tuple[str, Wiring]]:

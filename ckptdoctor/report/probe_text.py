@@ -27,7 +27,8 @@ _STYLE = {
 }
 _BAR = 20
 _LABEL = 34
-_SAID = 3
+_OWN_WORDS = 0.3
+"""Of a text that is natural to the target more tokens than this are its own first choice, whoever wrote it."""
 
 
 def probe_lines(result: ProbeResult) -> Iterator[Line]:
@@ -99,6 +100,21 @@ def _samples(result: ProbeResult) -> Iterator[Line]:
         )
     for remark in samples.remarks:
         yield line(Segment("note: ", "note"), remark, indent=2, hang=2)
+    if (doubt := _doubt_of_texts(result)) is not None:
+        yield line(Segment("note: ", "warning"), doubt, indent=2, hang=2)
+
+
+def _doubt_of_texts(result: ProbeResult) -> str | None:
+    """What speaks against the texts themselves: another writer than the target makes any draft look worse."""
+    from ckptdoctor.probe.chains import own_words
+    from ckptdoctor.probe.words import probe_words
+
+    notes, share = probe_words()["notes"], own_words(result.samples)
+    if share is not None and share < _OWN_WORDS:
+        return str(notes["other_words"]).strip().format(share=f"{share:.2f}")
+    if share is None and result.verdict in ("chance", "weak"):
+        return str(notes["no_answers"]).strip()
+    return None
 
 
 def _span(numbers: Sequence[int]) -> str:
