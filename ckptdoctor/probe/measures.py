@@ -45,6 +45,10 @@ def hidden_of(parts: Mapping[str, Part]) -> int:
 
 def states_of(facts: Facts, parts: Mapping[str, Part], hidden: int) -> tuple[int, int]:
     """T and K: what fc takes, as the first of several opinions on T that fits."""
+    if "fc.weight" not in parts and facts.draft.aux.used:
+        raise CannotExamineError(
+            "the draft has no fc.weight, so the captured states cannot be joined; ckptdoctor scan says what is missing"
+        )
     if "fc.weight" not in parts:
         return hidden, 1
     total = _shape(parts, "fc.weight")[1]

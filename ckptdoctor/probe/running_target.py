@@ -61,7 +61,7 @@ class RunningTarget:
         missing = sorted(map(str, told.get("missing_keys", ())))
         if missing:
             raise CannotExamineError(
-                f"--target {self._shown}: its weights are not whole, {listing(missing)} are missing"
+                f"--target {self._shown}: its weights are not whole: {listing(missing)} cannot be found"
             )
         self._layers = self._decoder_layers(target.num_layers)
         self._end = self._end_tokens(target.eos_token_ids)

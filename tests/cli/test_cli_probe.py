@@ -200,3 +200,13 @@ def test_importing_the_package_imports_no_torch() -> None:
     code = "import sys, ckptdoctor.probe, ckptdoctor.recorder.entry, ckptdoctor.cli.main; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True, cwd=ROOT)
     assert done.stdout.strip() == "False"
+
+
+def test_a_draft_without_fc(capsys: Capture, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    draft = Path(changed(tmp_path))
+    tensors = load_file(draft / "model.safetensors")
+    del tensors["fc.weight"]
+    save_file(tensors, draft / "model.safetensors")
+    assert "no fc.weight" in refused(capsys, str(draft), "--samples", FEATURES)

@@ -210,7 +210,7 @@ def test_weights_that_are_not_whole_are_refused(tmp_path: Path, target: Path) ->
     weights = load_file(folder / "model.safetensors")
     del weights["model.layers.1.mlp.up_proj.weight"]
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(CannotExamineError, match=r"model\.layers\.1\.mlp\.up_proj\.weight are missing"):
+    with pytest.raises(CannotExamineError, match=r"model\.layers\.1\.mlp\.up_proj\.weight cannot be found"):
         read_samples(_prompts(tmp_path, [5, 6, 7]), target=str(folder))
 
 
