@@ -11,18 +11,19 @@ from pathlib import Path
 from ckptdoctor.checkpoint import Checkpoint, open_checkpoint
 from ckptdoctor.checkpoint.remote import RemoteError, at_hub, remote_at
 from ckptdoctor.errors import CannotExamineError
+from ckptdoctor.everywhere import Everywhere, everywhere
 from ckptdoctor.facts import FACT_NAMES, Facts, Target, describe, read_target
 from ckptdoctor.facts.asked import NOTHING_ASKED, Asked
 from ckptdoctor.facts.launch import Launch
 from ckptdoctor.facts.launch_files import read_launch
 from ckptdoctor.facts.token_counts import TokenCounts, read_token_counts
 from ckptdoctor.findings import About, Confidence, Examination, Finding, Picture, Report
-from ckptdoctor.planning import Chosen, better_releases, chosen_engines, newest_plans, plan_of, serving_block
+from ckptdoctor.planning import Chosen, better_releases, chosen_engines, newest_plans, serving_block
 from ckptdoctor.policy import NO_POLICY, Baseline, Policy, applied, check_rules
 from ckptdoctor.report.plan_json import plan_data
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.rulebook import Judgement, Rule, RuleBook, judge, judge_plans, load_rules
-from ckptdoctor.serving import LoadPlan
+from ckptdoctor.serving import LoadPlan, load_plan
 from ckptdoctor.serving.plan import RESTS_ON
 from ckptdoctor.summary import draft_summary, next_commands, target_summary, title
 from ckptdoctor.text import show
@@ -30,8 +31,8 @@ from ckptdoctor.unknown import Unknown
 
 __all__ = ["RULE_NAMES", "Survey", "counts_for", "examine", "examine_paths", "rulebook", "scan", "survey"]
 
-RULE_NAMES = {**FACT_NAMES, "plan": LoadPlan}
-"""The roots of expressions in rules; `plan` only in rules of scope `serving`."""
+RULE_NAMES = {**FACT_NAMES, "plan": LoadPlan, "everywhere": Everywhere}
+"""The roots of expressions in rules; `plan` only in rules of scope `serving`, `everywhere` in those of that scope."""
 
 
 @lru_cache(maxsize=8)
@@ -93,9 +94,7 @@ def survey(
     """Describe, simulate and judge `checkpoint` for the releases `engines`. Never raises for any content."""
     facts = describe(checkpoint, target, asked=asked)
     judgement = judge(rules, facts.roots(), facts.uncertain)
-    plans = [
-        plan_of(facts, contract, release, asked.launch, remark, trained_with) for contract, release, remark in engines
-    ]
+    plans = [load_plan(facts, contract, release, asked.launch, trained_with) for contract, release, _ in engines]
     plans = [better_releases(facts, plan, asked.launch, trained_with) for plan in plans]
     served = judge_plans(rules, facts.roots(), [(f"{p.engine}=={p.version}", p, _doubts(facts, p)) for p in plans])
     together = Judgement(
@@ -128,7 +127,11 @@ def examine(
     if checkpoint.commit is not None and "@" not in path:
         path = f"{path}@main"
     facts, plans = found.facts, found.plans
-    judgement = Judgement(_with_repairs(found, chosen, asked.launch), found.judgement.skipped)
+    serving = () if plans else serving_block(facts, asked.launch)
+    overall = everywhere(facts, serving, found.judgement.findings, asked.launch)
+    unserved = judge(rules, {**facts.roots(), "everywhere": overall}, facts.uncertain, "everywhere")
+    findings = (*_with_repairs(found, chosen, asked.launch), *unserved.findings)
+    judgement = Judgement(tuple(sorted(findings, key=lambda f: (-f.severity.rank, f.rule))), found.judgement.skipped)
     return Examination(
         path=path,
         title=title(facts) if checkpoint.commit is None else f"{title(facts)}, commit {checkpoint.commit[:12]}",
@@ -137,11 +140,12 @@ def examine(
         findings=judgement.findings,
         skipped=judgement.skipped,
         plans=tuple(plan_data(plan) for plan in plans),
-        serving=() if plans else serving_block(facts, asked.launch),
+        serving=serving,
         next_commands=next_commands(
             path, target, judgement, {rule.id for rule in rulebook()}, engines, facts.files.whole_folder, asked.deep
         ),
         pictures=_pictures(path, facts, asked) if illustrated else (),
+        caveats=tuple(remark for _, _, remark in chosen if remark is not None),
         newest=tuple(plan_data(p) for p in newest_plans(facts, asked.launch)) if illustrated and not plans else (),
     )
 

@@ -166,7 +166,8 @@ class Examination:
     """All that was found in one checkpoint.
 
     `draft` and `target` are plain, JSON-ready summaries of the facts; `title` is one line that says
-    what the thing is, for people. `ignored` are findings that the project's policy sets aside.
+    what the thing is, for people. `ignored` are findings that the project's policy sets aside. `caveats` are sentences
+    that stand before everything else: a release was asked for that nobody has read.
     """
 
     path: str
@@ -180,6 +181,7 @@ class Examination:
     next_commands: tuple[str, ...] = ()
     ignored: tuple[Ignored, ...] = ()
     pictures: tuple[Picture, ...] = ()
+    caveats: tuple[str, ...] = ()
     newest: tuple[Mapping[str, Any], ...] = ()
 
 
@@ -197,6 +199,11 @@ class Report:
     remarks: tuple[str, ...] = ()
     fail_on: str = "error"
     rules: Mapping[str, About] = field(default_factory=dict)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What every format says first, each once."""
+        return tuple(dict.fromkeys(caveat for e in self.examinations for caveat in e.caveats))
 
     def count(self, severity: Severity) -> int:
         """How many findings of this severity there are, over all checkpoints."""

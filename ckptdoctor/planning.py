@@ -16,7 +16,9 @@ from ckptdoctor.facts.launch_files import read_launch
 from ckptdoctor.findings import ServingRange
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.compat import Range, compatibility, fitting_ids
-from ckptdoctor.serving.contracts import Contract, Release, choose
+from ckptdoctor.serving.contracts import Contract, Release
+from ckptdoctor.serving.outcomes import is_better
+from ckptdoctor.serving.releases import choose, remark_on
 from ckptdoctor.summary import title
 from ckptdoctor.text import listing, show
 
@@ -27,14 +29,16 @@ __all__ = [
     "compat_for",
     "installed_engine",
     "newest_plans",
+    "other_ranges",
     "plan_for",
-    "plan_of",
     "serving_block",
     "writer_named",
 ]
 
 Chosen = tuple[Contract, str, "str | None"]
-"""A release that was asked for: contract, release, and a remark when the release is not a known one."""
+"""A release that was asked for: contract, release, and what has to be said first when nobody has read it."""
+
+_OTHER_LAYERS = ("other_layers", "shifted_layers", "two_readings")
 
 _LONGEST = 200
 """Characters of an engine with its release."""
@@ -44,39 +48,24 @@ def plan_for(
     path: str, engine: str, *, target: str | None, launch: str | None, trained_with: str | None
 ) -> tuple[LoadPlan, str]:
     """The plan of one release for the draft at `path`, and one line that says what the draft is."""
-    contract, release, remark = chosen_engines([engine])[0]
+    contract, release, _ = chosen_engines([engine])[0]
     writer = writer_named(trained_with)
     facts, line = _facts(path, target, launch)
-    plan = plan_of(facts, contract, release, line, remark, writer)
+    plan = load_plan(facts, contract, release, line, writer)
     return better_releases(facts, plan, line, writer), title(facts)
 
 
 def chosen_engines(engines: Sequence[str]) -> list[Chosen]:
-    """Contract, release and remark for each of `sglang`, `vllm==0.33.0`, `installed`, each release once.
-
-    The local part of a release (`0.33.0+cu128`) says how it was built and not what it is. Raises `UsageError`.
-    """
+    """Contract, release and remark for `sglang`, `vllm==0.33.0`, `installed`…, each once. Raises `UsageError`."""
     found: dict[tuple[str, str], tuple[Contract, str, str | None]] = {}
     for engine in engines:
         if len(engine) > _LONGEST:  # Python itself refuses to read numbers of thousands of digits
             raise UsageError(f"'{show(engine, 40)}' is no engine or release")
         wanted = installed_engine() if engine.strip().lower() == "installed" else engine
-        contract, release, remark = choose(wanted.partition("+")[0])
+        contract, release = choose(wanted)
+        remark = remark_on(Release(contract, release))
         found.setdefault((contract.engine, release), (contract, release, remark))
     return list(found.values())
-
-
-def plan_of(
-    facts: Facts,
-    contract: Contract,
-    release: str,
-    launch: Launch | None = None,
-    remark: str | None = None,
-    trained_with: str | None = None,
-) -> LoadPlan:
-    """The plan of one release, with a remark when the release is not a known one."""
-    plan = load_plan(facts, contract, release, launch, trained_with)
-    return replace(plan, remarks=(remark, *plan.remarks)) if remark else plan
 
 
 def better_releases(
@@ -85,9 +74,8 @@ def better_releases(
     """The plan with the releases of its engine that serve the draft better, and the ids that would fit this one."""
     if plan.outcome == "served":
         return plan
-    order = {"refused": 0, "broken": 1, "degraded": 2, "served": 3}
     ranges = compatibility(facts, [plan.engine], launch, trained_with)
-    rows = [row for row in _rows(ranges) if order[row.outcome] > max(1, order[plan.outcome])]
+    rows = [row for row in _rows(ranges) if is_better(row.outcome, plan.outcome)]
     # Where some releases serve it as trained, nobody needs those that almost do.
     rows = [row for row in rows if row.outcome == "served"] or rows
     plan = replace(plan, better=tuple(f"{row.name} {row.releases} {_SAID[row.outcome]}" for row in rows))
@@ -95,11 +83,11 @@ def better_releases(
         others = [e for e in _in_scans() if e != plan.engine]
         rows = _rows(compatibility(facts, others, launch, trained_with))
         plan = replace(plan, elsewhere=tuple(f"{r.name} {r.releases}" for r in rows if r.outcome == "served"))
-    if plan.trained is None or not any(c.kind in ("other_layers", "two_readings") for c in plan.causes):
+    if plan.trained is None or not any(c.kind in _OTHER_LAYERS for c in plan.capture_causes):
         return plan
     contract = contracts()[plan.engine]
     fitting = fitting_ids(facts, contract, plan.version, plan.trained, launch)
-    unread = Release(contract, plan.version).value(contract.targets.get("ids_read_from"), None) == []
+    unread = Release(contract, plan.version).peek(contract.targets.get("ids_read_from"), None) == []
     plan = replace(plan, fitting=fitting, ids_unread=unread)
     setting = contract.raw.get("layer_setting")
     if setting is None:
@@ -136,6 +124,12 @@ def serving_block(facts: Facts, launch: Launch | None = None) -> tuple[ServingRa
     if facts.draft.algorithm in ("plain", "unknown") or not facts.files.names_sound:
         return ()
     return tuple(_rows(compatibility(facts, _in_scans(), launch)))
+
+
+def other_ranges(facts: Facts, launch: Launch | None = None) -> tuple[ServingRange, ...]:
+    """As `serving_block`, for the engines that a scan does not speak of."""
+    main = _in_scans()
+    return tuple(_rows(compatibility(facts, [engine for engine in contracts() if engine not in main], launch)))
 
 
 def newest_plans(facts: Facts, launch: Launch | None = None) -> tuple[LoadPlan, ...]:

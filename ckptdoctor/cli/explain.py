@@ -74,6 +74,8 @@ def _checks(rule: Rule) -> list[str]:
         texts.append(f"about: {about}")
     if rule.scope == "serving":
         texts.append("judged once for each engine release")
+    if rule.scope == "everywhere":
+        texts.append("judged over all known releases, where no engine is named")
     if rule.for_each:
         texts.append(f"for each: {rule.for_each}")
     if rule.when:

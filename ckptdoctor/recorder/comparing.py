@@ -41,7 +41,7 @@ def verdict(seen: Observation, plan: LoadPlan | None, why: str) -> Verdict:
         return Verdict(say("verdict", "problems", problems=_joined(parts)), False, kinds)
     if plan is None:
         return Verdict(say("verdict", "no_plan", summary=_summary(seen), why=why), True)
-    if plan.outcome != "served":
+    if plan.outcome not in ("served", "unknown"):
         reasons = "; ".join(plan.reasons) or listing((e.reason for e in plan.errors), 3)
         outcome = say("outcome", plan.outcome)
         line = say("verdict", "planned_badly", served_by=seen.served_by, outcome=outcome, reasons=reasons)

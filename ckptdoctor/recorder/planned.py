@@ -29,15 +29,16 @@ def plan_beside(
     try:
         from ckptdoctor.checkpoint import open_checkpoint
         from ckptdoctor.facts import describe, read_target
-        from ckptdoctor.planning import chosen_engines, plan_of
+        from ckptdoctor.planning import chosen_engines
+        from ckptdoctor.serving import load_plan
 
-        contract, known, remark = chosen_engines([f"{engine}=={release}"])[0]
+        contract, known, _ = chosen_engines([f"{engine}=={release}"])[0]
         beside = folder_of(target) if target else None
         known_target = None
         if beside is not None:
             with suppress(CkptdoctorError):
                 known_target = read_target(str(beside))
-        return plan_of(describe(open_checkpoint(str(folder)), known_target), contract, known, remark=remark), ""
+        return load_plan(describe(open_checkpoint(str(folder)), known_target), contract, known), ""
     except CkptdoctorError as error:
         return None, say("because", "failed", message=error)
     except Exception as error:  # noqa: BLE001 - what was seen is worth saying without a plan, too

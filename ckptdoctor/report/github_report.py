@@ -18,7 +18,7 @@ def render(report: Report, surface: Surface) -> str:  # noqa: ARG001  # the sign
     What a checkpoint holds cannot begin another command.
     """
     found = [(f, e) for e in report.examinations for f in e.findings]
-    lines = []
+    lines = [f"::warning title=ckptdoctor::{_data(words(caveat))}" for caveat in report.caveats]
     for path, reason in report.failed:
         where = _property(show(path, PATH_LIMIT))
         lines.append(f"::error file={where},title=not examined::{_data(words(failure(path, reason)))}")

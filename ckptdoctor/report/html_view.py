@@ -18,8 +18,8 @@ from ckptdoctor.report.wording import (
     beside_serving,
     counts,
     failure,
+    nothing_found,
     place,
-    skipped_rules,
     total,
     unjudged,
 )
@@ -88,7 +88,7 @@ class CheckpointView:
 
 @dataclass(frozen=True)
 class PageView:
-    """The page. `total` is the line over all checkpoints; empty for one."""
+    """The page. `total` is the line over all checkpoints; empty for one. `caveats` stand before everything else."""
 
     title: str
     total: str
@@ -96,6 +96,7 @@ class PageView:
     failed: tuple[tuple[str, str], ...]
     policy: str
     remarks: tuple[str, ...]
+    caveats: tuple[str, ...] = ()
 
 
 def page_view(report: Report) -> PageView:
@@ -110,6 +111,7 @@ def page_view(report: Report) -> PageView:
         failed=tuple((show(path, PATH_LIMIT), failure(path, reason)) for path, reason in report.failed),
         policy="" if report.policy is None else show(report.policy, PATH_LIMIT),
         remarks=report.remarks,
+        caveats=report.caveats,
     )
 
 
@@ -150,12 +152,9 @@ def _verdict(examination: Examination, worst: str) -> str:
         return {
             "error": "Do not serve this as it is.",
             "warning": "Look at the warnings before it is served.",
-            "note": "Nothing is wrong; there is something to know.",
+            "note": "There is something to know.",
         }[worst]
-    if examination.skipped:
-        number = plural(skipped_rules(examination.skipped), "rule")
-        return f"Nothing found in what could be judged. {number} could not be, so this is no all-clear."
-    return "Nothing found."
+    return nothing_found(examination)
 
 
 def _finding(report: Report, finding: Finding, anchor: str) -> FindingView:

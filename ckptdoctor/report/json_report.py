@@ -40,6 +40,7 @@ def as_data(report: Report) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "ckptdoctor", "version": __version__},
         "checkpoints": [_checkpoint(e) for e in report.examinations],
+        "caveats": list(report.caveats),
         "policy": report.policy,
         "remarks": list(report.remarks),
         "failed": [{"path": path, "reason": reason} for path, reason in report.failed],

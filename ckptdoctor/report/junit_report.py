@@ -50,7 +50,7 @@ def _suite(report: Report, examination: Examination) -> ET.Element:
     suite.set("tests", str(len(suite)))
     for kind, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(kind, str(sum(case.find(tag) is not None for case in suite)))
-    lines = [examination.title, counts(examination), *report.remarks]
+    lines = [*examination.caveats, examination.title, counts(examination), *report.remarks]
     ET.SubElement(suite, "system-out").text = "\n".join(_clean(text) for text in lines if text)
     return suite
 

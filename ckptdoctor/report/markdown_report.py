@@ -8,7 +8,18 @@ from collections.abc import Iterator
 
 from ckptdoctor.findings import Confidence, Examination, Finding, Report, Severity
 from ckptdoctor.report.surface import Surface
-from ckptdoctor.report.wording import PATH_LIMIT, SERVED, beside_serving, counts, failure, place, total, unjudged, words
+from ckptdoctor.report.wording import (
+    PATH_LIMIT,
+    SERVED,
+    beside_serving,
+    counts,
+    failure,
+    nothing_found,
+    place,
+    total,
+    unjudged,
+    words,
+)
 from ckptdoctor.text import listing, show
 
 __all__ = ["render"]
@@ -23,7 +34,8 @@ _JOINER = "\N{WORD JOINER}"
 
 def render(report: Report, surface: Surface) -> str:  # noqa: ARG001  # the signature that all reporters have
     """A section for each checkpoint: verdict, findings (details folded), how engines serve it, what was not judged."""
-    parts = ["\n".join(_section(examination)) for examination in report.examinations]
+    parts = [f"> {_text(caveat)}\n" for caveat in report.caveats]
+    parts += ["\n".join(_section(examination)) for examination in report.examinations]
     for path, reason in report.failed:
         parts.append(
             f"### {_text(show(path, PATH_LIMIT))}\n\n❌ Could not be examined: {_text(failure(path, reason))}\n"
@@ -58,7 +70,7 @@ def _section(examination: Examination) -> Iterator[str]:
         for finding in examination.findings:
             yield from _details(finding)
     else:
-        yield "Nothing to report." if not examination.skipped else "Nothing to report from what could be judged."
+        yield _text(nothing_found(examination))
         yield ""
     yield from _serving(examination)
     for group in unjudged(examination.skipped):

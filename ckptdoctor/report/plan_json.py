@@ -48,6 +48,7 @@ def plan_data(plan: LoadPlan) -> dict[str, Any]:
         "errors": [f"{e.stage}: {e.reason}" for e in plan.errors],
         "unproven": list(plan.unproven),
         "remarks": list(plan.remarks),
+        "release_remark": plan.release_remark,
         "executed": plan.executed,
     }  # fmt: skip
 

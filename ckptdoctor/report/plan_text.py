@@ -26,6 +26,8 @@ def plan_lines(plan: LoadPlan, title: str, width: int = DEFAULT_WIDTH) -> Iterat
     said = Segment(SERVED[plan.outcome], OUTCOME_STYLE[plan.outcome])
     yield line(Segment(f"{plan.engine} {plan.version}", "path"), ": ", said, hang=2)
     yield line(title, indent=2, hang=2)
+    if plan.release_remark is not None:
+        yield line(Segment(plan.release_remark, "warning"), indent=2, hang=2)
     for reason in plan.reasons[:_REASONS_SHOWN]:
         yield line(Segment("because ", "label"), reason, indent=2, hang=2)
     if len(plan.reasons) > _REASONS_SHOWN:
@@ -155,7 +157,10 @@ def _numbers(values: Sequence[int]) -> str:
 
 
 def _remarks(plan: LoadPlan) -> Iterator[Line]:
-    for title, texts in (("not proven", plan.unproven), ("remarks", plan.remarks)):
+    # What makes an outcome unknown is told at the head.
+    unproven = [text for text in plan.unproven if text not in plan.reasons]
+    remarks = [text for text in plan.remarks if text != plan.release_remark]
+    for title, texts in (("not proven", unproven), ("remarks", remarks)):
         if texts:
             yield BLANK
             yield line(Segment(title, "label"), indent=2)

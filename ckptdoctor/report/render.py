@@ -19,6 +19,7 @@ STYLES = {
     "command": "green",
     "label": "cyan",
     "quiet": "dim",
+    "unknown": "bold",
 }
 """What the style names of segments mean on a terminal: the sixteen colours a person's own theme defines."""
 

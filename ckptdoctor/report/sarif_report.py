@@ -41,7 +41,8 @@ def render(report: Report, surface: Surface) -> str:  # noqa: ARG001  # the sign
         "shortDescription": {"text": "The checkpoint doctor for draft models of speculative decoding."},
         "rules": rules,
     }
-    notifications = [_failure(path, reason) for path, reason in report.failed]
+    notifications = [{"level": "warning", "message": {"text": words(caveat)}} for caveat in report.caveats]
+    notifications += [_failure(path, reason) for path, reason in report.failed]
     notifications += [{"level": "note", "message": {"text": words(remark)}} for remark in report.remarks]
     run = {
         "tool": {"driver": driver},

@@ -15,6 +15,7 @@ from ckptdoctor.report.wording import (
     beside_serving,
     counts,
     failure,
+    nothing_found,
     place,
     total,
     unjudged,
@@ -33,7 +34,8 @@ def render(report: Report, surface: Surface) -> str:
 
 def report_lines(report: Report) -> Iterator[Line]:
     """All lines of the report, before wrapping."""
-    parts = [list(_block(e)) for e in report.examinations]
+    parts = [[line(Segment(caveat, "warning"), hang=2) for caveat in report.caveats]] if report.caveats else []
+    parts += [list(_block(e)) for e in report.examinations]
     if report.failed:
         parts.append(list(_failed(report)))
     if report.remarks or report.policy is not None:
@@ -59,7 +61,7 @@ def _block(examination: Examination) -> Iterator[Line]:
             yield from _finding(finding)
     if not examination.findings:
         yield BLANK
-        yield line(_nothing(examination), indent=_GROUP, hang=2)
+        yield line(nothing_found(examination), indent=_GROUP, hang=2)
     yield from _serving(examination)
     yield from _not_judged(examination)
     yield from _set_aside(examination)
@@ -70,12 +72,6 @@ def _block(examination: Examination) -> Iterator[Line]:
         yield line("next commands", indent=_GROUP)
         for command in examination.next_commands:
             yield line(Segment(command, "command"), indent=_ITEM, wrap=False)
-
-
-def _nothing(examination: Examination) -> str:
-    if not examination.skipped:
-        return "Nothing to report."
-    return "Nothing to report from what could be judged. Some rules could not be, so this is no all-clear."
 
 
 def _finding(finding: Finding) -> Iterator[Line]:

@@ -20,6 +20,7 @@ __all__ = [
     "counts",
     "failure",
     "file_path",
+    "nothing_found",
     "place",
     "skipped_rules",
     "total",
@@ -35,10 +36,11 @@ SERVED = {
     "degraded": "degraded",
     "broken": "broken without a message",
     "refused": "refused with an error",
+    "unknown": "not known",
 }
 """The outcomes of a plan, in words."""
 
-OUTCOME_STYLE = {"served": "fix", "degraded": "warning", "broken": "error", "refused": "error"}
+OUTCOME_STYLE = {"served": "fix", "degraded": "warning", "broken": "error", "refused": "error", "unknown": "unknown"}
 """The style that each outcome is printed in."""
 
 _TEXT_LIMIT = 16_000
@@ -80,6 +82,23 @@ def beside_serving(examination: Examination) -> str:
     if "served" not in served or all(f.severity is not Severity.ERROR for f in examination.findings):
         return ""
     return "This is what becomes of names, shapes and captured layers; the errors above come on top of it."
+
+
+def nothing_found(examination: Examination) -> str:
+    """The sentence above a report without findings. It never says more than the outcomes below it do."""
+    outcomes = {p["outcome"] for p in examination.plans} or {s.outcome for s in examination.serving}
+    rest = "" if not examination.skipped else " Some rules could not be judged, so this is no all-clear."
+    if outcomes <= {"served"}:
+        first = "Nothing to report from what could be judged." if examination.skipped else "Nothing to report."
+        return first + rest
+    if examination.plans:
+        told = [f"{p['engine']} {p['version']}: {SERVED[p['outcome']]}" for p in examination.plans]
+        return f"No rule found anything, and this is what is known of serving it: {'; '.join(told)}.{rest}"
+    if "served" in outcomes:
+        return f"No rule found anything. Some releases serve this draft as trained, and not all: see below.{rest}"
+    if "unknown" in outcomes:
+        return f"No rule found anything, and whether any release serves this draft as trained is not known.{rest}"
+    return f"No rule found anything, but no known release serves this draft as trained.{rest}"
 
 
 def skipped_rules(skips: Iterable[Skip]) -> int:

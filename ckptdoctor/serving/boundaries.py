@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ckptdoctor.serving.contracts import Release
+from ckptdoctor.serving.contracts import Reader
 from ckptdoctor.serving.plan import Refusal
 from ckptdoctor.serving.settings import Settings, evaluate
 from ckptdoctor.unknown import Unknown
@@ -27,9 +27,9 @@ def to_boundaries(variant: str, ids: Sequence[int], depth: int) -> tuple[int, ..
     raise ValueError(f"no such way from ids to boundaries: {variant}")
 
 
-def default_boundaries(release: Release, row: Mapping[str, Any], depth: int) -> tuple[int, ...]:
+def default_boundaries(reader: Reader, row: Mapping[str, Any], depth: int) -> tuple[int, ...]:
     """What the target class captures when no ids are given."""
-    formula = release.value(row["default_boundaries"], ["2", "n//2", "n-3"])
+    formula = reader.value(row["default_boundaries"], ["2", "n//2", "n-3"])
     return _arranged([_number(part, depth) for part in formula], row)
 
 
@@ -45,16 +45,16 @@ def spread(settings: Settings, depth: int) -> tuple[int, ...]:
 
 
 def reach(
-    release: Release, row: Mapping[str, Any], wanted: Sequence[int], depth: int
+    reader: Reader, row: Mapping[str, Any], wanted: Sequence[int], depth: int
 ) -> tuple[tuple[int, ...], list[Refusal], list[str]]:
     """The wanted boundaries that the forward captures, in its order, and what becomes of the rest."""
-    low, high = (_number(part, depth) for part in release.value(row["reachable"], ["1", "n-1"]))
+    low, high = (_number(part, depth) for part in reader.value(row["reachable"], ["1", "n-1"]))
     refusals: list[Refusal] = []
     remarks: list[str] = []
     reached = [b for b in wanted if low <= b <= high]
     for boundary in sorted(set(wanted) - set(reached)):
         side = "above" if boundary > high else "negative" if boundary < 0 and "negative" in row else "below"
-        fate = str(release.value(row.get(side), "feature_missing"))
+        fate = str(reader.value(row.get(side), "feature_missing"))
         where = f"boundary {boundary} of {depth}"
         if fate == "refuse_at_first_forward":
             refusals.append(Refusal("first_forward", f"{where} cannot be captured in this target class"))

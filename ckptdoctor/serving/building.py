@@ -8,6 +8,7 @@ from typing import Any
 
 from ckptdoctor.serving.contracts import Release
 from ckptdoctor.serving.settings import Settings, evaluate
+from ckptdoctor.serving.words import Reason
 from ckptdoctor.unknown import Unknown
 
 __all__ = ["Built", "build", "symbols_of"]
@@ -61,37 +62,46 @@ def build(
     release: Release,
     symbols: Mapping[str, Any],
     settings: Settings,
-) -> list[Built]:
-    """The parameters of a class in this release, in the order of its table."""
+) -> tuple[list[Built], list[Reason]]:
+    """The parameters of a class in this release, in the order of its table, and what of them nobody can tell."""
     built: list[Built] = []
+    opens: list[Reason] = []
     for row in rows:
         if not release.holds(row):
             continue
         for index, inner in _indices(row, symbols, settings):
             here = {**symbols, **({"i": index, "j": index} if index is not None else {})}
-            if not _applies(row.get("if"), here, settings):
-                continue
             name = str(row["name"]).replace("{k}", str(inner))
             if index is not None:
                 name = name.replace("{i}", str(index)).replace("{j}", str(index))
-            if "layer" in row:
+            if "layer" not in row:
+                built += _if_built(name, row, here, settings, opens)
+            elif _is_built(name, row, here, settings, opens):
                 here.setdefault("i", 0)
-                built += _layer(name, layers[row["layer"]], release, here, settings)
-            else:
-                built.append(_one(name, row, here, settings))
-    return built
+                for inner_row in layers[row["layer"]]:
+                    if release.holds(inner_row):
+                        built += _if_built(name + str(inner_row["name"]), inner_row, here, settings, opens)
+    return built, opens
 
 
-def _layer(
-    prefix: str,
-    rows: Sequence[Mapping[str, Any]],
-    release: Release,
-    symbols: Mapping[str, Any],
-    settings: Settings,
+def _if_built(
+    name: str, row: Mapping[str, Any], symbols: Mapping[str, Any], settings: Settings, opens: list[Reason]
 ) -> Iterator[Built]:
-    for row in rows:
-        if release.holds(row) and _applies(row.get("if"), symbols, settings):
-            yield _one(prefix + str(row["name"]), row, symbols, settings)
+    if _is_built(name, row, symbols, settings, opens):
+        yield _one(name, row, symbols, settings)
+
+
+def _is_built(
+    name: str, row: Mapping[str, Any], symbols: Mapping[str, Any], settings: Settings, opens: list[Reason]
+) -> bool:
+    """Whether the condition of a row holds; one that nobody can tell is noted in `opens`."""
+    if "if" not in row:
+        return True
+    value = evaluate(row["if"], symbols, settings)
+    if isinstance(value, Unknown):
+        opens.append(Reason("open", "parameter_condition", {"name": name, "needs": value.needs}))
+        return False
+    return bool(value)
 
 
 def _one(name: str, row: Mapping[str, Any], symbols: Mapping[str, Any], settings: Settings) -> Built:

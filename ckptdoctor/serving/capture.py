@@ -13,9 +13,11 @@ from typing import Any
 from ckptdoctor.facts import Target
 from ckptdoctor.facts.launch import Launch
 from ckptdoctor.serving.boundaries import default_boundaries, reach, spread, to_boundaries
-from ckptdoctor.serving.contracts import Release
+from ckptdoctor.serving.class_lists import asks_for, lists_of
+from ckptdoctor.serving.contracts import Evidence, Reader, Release
 from ckptdoctor.serving.plan import Refusal
 from ckptdoctor.serving.settings import Settings, evaluate
+from ckptdoctor.serving.words import Reason
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Unknown
 
@@ -30,72 +32,80 @@ BLOCK_IDS = "target_layer_ids"
 class Captured:
     """The boundaries per phase (None: not known), where the ids came from, and what is refused or open.
 
-    `final` says that the target's final state is taken instead of captured boundaries.
+    `final` says that the target's final state is taken instead of captured boundaries. `evidence` is what it rests on.
     """
 
     phases: Mapping[str, tuple[int, ...] | None]
+    evidence: Evidence
     ids: tuple[int, ...] | None = None
     ids_from: str | None = None
     final: bool = False
     refusals: tuple[Refusal, ...] = ()
-    unproven: tuple[str, ...] = ()
+    opens: tuple[Reason, ...] = ()
     remarks: tuple[str, ...] = ()
 
 
 def capture(
-    release: Release, settings: Settings, target: Target | None, launch: Launch | None, block: bool
+    release: Release, settings: Settings, target: Target | None, launch: Launch | None, kind: str, block: bool
 ) -> Captured:
-    """What is captured for a draft whose config is `settings`. `block` is True for block drafters."""
-    contract = release.contract
+    """What is captured for a draft of the algorithm `kind` whose config is `settings`. `block`: block drafters."""
+    reader, contract = release.reader(), release.contract
     unknown = dict.fromkeys(PHASES)
+
+    def open_(reason: str, **values: str) -> Captured:
+        return Captured(unknown, reader.evidence, opens=(Reason("open", reason, values),))
+
     if not contract.targets:
-        return Captured(unknown, unproven=(f"which layers {contract.name} captures",))
+        return open_("no_targets", engine=contract.name)
     if target is None or isinstance(target.num_layers, Unknown):
         runners = ("v1", "v2")
-        if not block and not any(_uses_aux(release, settings, runner) for runner in runners):
-            return Captured(unknown, final=True)
-        return Captured(unknown, unproven=("the captured layers: the target is not known (--target PATH)",))
+        if not block and not any(_uses_aux(reader, settings, runner) for runner in runners):
+            return Captured(unknown, reader.evidence, final=True)
+        return open_("target_absent")
     depth = target.num_layers
+    runner = _runner(reader, target, launch)
+    if not block and not _uses_aux(reader, settings, runner):
+        return Captured(unknown, reader.evidence, final=True, refusals=tuple(_pipeline(reader, launch)))
     row = _row(contract.targets["targets"], target.architecture)
+    refusals = [*_supported(reader, row, target, kind), *_pipeline(reader, launch)]
     if row is None:
         name = show(target.architecture or "a target without architectures")
-        return Captured(unknown, unproven=(f"the captured layers: {name} is not in the contract",))
-    refusals = [*_supported(release, row, target), *_pipeline(release, launch)]
-    runner = _runner(release, target, launch)
-    ids, place = _ids(release, settings, runner, block)
-    if not block and not _uses_aux(release, settings, runner):
-        return Captured(unknown, final=True, refusals=tuple(refusals))
-    default = default_boundaries(release, row, depth)
+        opens = () if refusals else (Reason("open", "target_unlisted", {"name": name}),)
+        return Captured(unknown, reader.evidence, refusals=tuple(refusals), opens=opens)
+    ids, place = _ids(reader, settings, runner, block)
+    default = default_boundaries(reader, row, depth)
     if ids is None:
         wanted = default
-        if block and release.value(contract.targets.get("block_default_boundaries")) == "evenly_spread_plus_one":
+        if block and reader.value(contract.targets.get("block_default_boundaries")) == "evenly_spread_plus_one":
             wanted = spread(settings, depth)
     else:
         counts_outputs = place is not None and place.endswith(BLOCK_IDS)
         timeline = contract.targets.get("block_ids_to_boundaries") if counts_outputs else row["ids_to_boundaries"]
-        variant = release.value(timeline, "same")
+        variant = reader.value(timeline, "same")
         wanted = default if variant == "ignored" else to_boundaries(variant, ids, depth)
     if block and ids is not None and any(not 0 <= i < depth for i in ids):
-        refusals += _block_range(release, ids, depth)
-    reached, late, remarks = reach(release, row, wanted, depth)
+        refusals += _block_range(reader, ids, depth)
+    reached, late, remarks = reach(reader, row, wanted, depth)
     refusals += late
-    if len(set(wanted)) < len(wanted) and release.value(row.get("repeated")) == "refuse_at_first_forward":
+    if len(set(wanted)) < len(wanted) and reader.value(row.get("repeated")) == "refuse_at_first_forward":
         refusals.append(Refusal("first_forward", f"a boundary is named twice: {list(wanted)}"))
-    reached, late, more = _overlapped(release, row, reached, target, depth, launch)
+    reached, late, more = _overlapped(reader, row, reached, target, depth, launch)
     refusals += late
-    remarks += [*more, *_content(release, row, launch)]
+    remarks += [*more, *_content(reader, row, launch)]
     graph: tuple[int, ...] | None = reached
-    if release.value(contract.targets.get("graph_boundaries"), "same_as_eager") == "default" and not block:
+    if reader.value(contract.targets.get("graph_boundaries"), "same_as_eager") == "default" and not block:
         graph = default
     if launch is not None and not launch.cuda_graphs:
         graph = None
     phases = {"extend": reached, "verify": reached, "verify_graph": graph}
-    return Captured(phases, ids, place, False, tuple(refusals), (), tuple(remarks))
+    return Captured(phases, reader.evidence, ids, place, False, tuple(refusals), (), tuple(remarks))
 
 
 def final_state(release: Release, launch: Launch | None) -> Captured:
     """For drafts that take the target's final state: nothing is captured."""
-    return Captured(dict.fromkeys(PHASES), final=True, refusals=tuple(_pipeline(release, launch)))
+    reader = release.reader()
+    refusals = tuple(_pipeline(reader, launch))
+    return Captured(dict.fromkeys(PHASES), reader.evidence, final=True, refusals=refusals)
 
 
 def _row(rows: Sequence[Mapping[str, Any]], architecture: str | None) -> Mapping[str, Any] | None:
@@ -103,30 +113,37 @@ def _row(rows: Sequence[Mapping[str, Any]], architecture: str | None) -> Mapping
     return exact or next((r for r in rows if "*" in r["classes"]), None)
 
 
-def _supported(release: Release, row: Mapping[str, Any], target: Target) -> list[Refusal]:
+def _supported(reader: Reader, row: Mapping[str, Any] | None, target: Target, kind: str) -> list[Refusal]:
     """A refusal where this release cannot capture in the target's class, or does not admit its model type."""
-    name, engine = show(target.architecture), release.contract.name
-    since = str(row["classes"].get(target.architecture, row["classes"].get("*", release.contract.releases[0])))
-    if not release.has_reached(since):
-        return [Refusal("start", f"{name} cannot pass captured states on before {engine} {since}")]
-    gone = row.get("removed", {}).get(target.architecture)
-    if gone is not None and release.has_reached(str(gone)):
+    name, engine, lists = show(target.architecture), reader.contract.name, lists_of(reader.release)
+    if row is None or "*" not in row["classes"]:
+        # What a start asks the class for: a list read whole is proof either way, a row without a list is one way only.
+        passes = None if target.architecture is None else lists.captures(asks_for(lists, kind), target.architecture)
+        if passes is not None:
+            reader.note(lists.source_of("captures"))
+        if passes is False:
+            return [Refusal("start", f"{name} has no way to pass captured states on in {engine} {reader.version}")]
+        since = row["classes"].get(target.architecture) if row is not None else None
+        if passes is None and since is not None and not reader.has_reached(str(since)):
+            return [Refusal("start", f"{name} cannot pass captured states on before {engine} {since}")]
+    gone = row.get("removed", {}).get(target.architecture) if row is not None else None
+    if gone is not None and reader.has_reached(str(gone)):
         return [Refusal("start", f"{name} is no longer known from {engine} {gone} on")]
-    admitted = release.value(release.contract.targets.get("target_model_types"), ["*"])
-    kind = target.model_type
-    if "*" not in admitted and kind is not None and not any(word in kind for word in admitted):
-        return [Refusal("config", f"targets of model_type {show(kind)} are not admitted")]
+    admitted = reader.value(reader.contract.targets.get("target_model_types"), ["*"])
+    model_type = target.model_type
+    if "*" not in admitted and model_type is not None and not any(word in model_type for word in admitted):
+        return [Refusal("config", f"targets of model_type {show(model_type)} are not admitted")]
     return []
 
 
-def _runner(release: Release, target: Target, launch: Launch | None) -> str:
+def _runner(reader: Reader, target: Target, launch: Launch | None) -> str:
     """The model runner, for engines that have two: the launch line's word, else the default for this target."""
     if launch is not None and launch.runner is not None:
         return launch.runner
-    named = str(release.value(release.contract.targets.get("runner"), "v1"))
+    named = str(reader.value(reader.contract.targets.get("runner"), "v1"))
     if named in ("v1", "v2"):
         return named
-    when: Mapping[str, Any] = release.value(release.contract.targets.get("runner_v2_when"), {})
+    when: Mapping[str, Any] = reader.value(reader.contract.targets.get("runner_v2_when"), {})
     if when.get("any"):
         return "v2"
     listed = target.architecture in when.get("architectures", ())
@@ -139,13 +156,13 @@ def _runner(release: Release, target: Target, launch: Launch | None) -> str:
     return "v2" if listed else "v1"
 
 
-def _ids(release: Release, settings: Settings, runner: str, block: bool) -> tuple[tuple[int, ...] | None, str | None]:
-    targets = release.contract.targets
+def _ids(reader: Reader, settings: Settings, runner: str, block: bool) -> tuple[tuple[int, ...] | None, str | None]:
+    targets = reader.contract.targets
     if block:
-        places = release.value(targets.get("block_ids_read_from"), [f"dflash_config.{BLOCK_IDS}"])
+        places = reader.value(targets.get("block_ids_read_from"), [f"dflash_config.{BLOCK_IDS}"])
     else:
         timeline = targets.get("ids_read_from_v2") if runner == "v2" else None
-        places = release.value(timeline or targets.get("ids_read_from"), [])
+        places = reader.value(timeline or targets.get("ids_read_from"), [])
     for place in places:
         value = settings.get(place)
         if isinstance(value, list) and value and all(type(i) is int for i in value):
@@ -153,23 +170,23 @@ def _ids(release: Release, settings: Settings, runner: str, block: bool) -> tupl
     return None, None
 
 
-def _uses_aux(release: Release, settings: Settings, runner: str) -> bool:
-    honoured = release.value(release.contract.targets.get("use_aux_hidden_state"), False)
+def _uses_aux(reader: Reader, settings: Settings, runner: str) -> bool:
+    honoured = reader.value(reader.contract.targets.get("use_aux_hidden_state"), False)
     if isinstance(honoured, Mapping):
         honoured = honoured.get(runner, False)
     return not honoured or settings.get("eagle_config.use_aux_hidden_state", True) is not False
 
 
-def _pipeline(release: Release, launch: Launch | None) -> list[Refusal]:
+def _pipeline(reader: Reader, launch: Launch | None) -> list[Refusal]:
     if launch is None or launch.pipeline_size <= 1:
         return []
-    if release.value(release.contract.targets.get("pipeline"), "allowed") == "refuse_at_start":
+    if reader.value(reader.contract.targets.get("pipeline"), "allowed") == "refuse_at_start":
         return [Refusal("start", "pipeline parallelism and speculation together are refused")]
     return []
 
 
 def _overlapped(
-    release: Release,
+    reader: Reader,
     row: Mapping[str, Any],
     reached: tuple[int, ...],
     target: Target,
@@ -179,10 +196,10 @@ def _overlapped(
     """What two-batch overlap leaves of the boundaries: its forward passes some layers without capturing them."""
     if launch is None or not launch.two_batch_overlap:
         return reached, [], []
-    entry = next((r for r in reversed(row.get("never_captured", ())) if release.has_reached(str(r["from"]))), None)
+    entry = next((r for r in reversed(row.get("never_captured", ())) if reader.has_reached(str(r["from"]))), None)
     if entry is None:
         return reached, [], []
-    release.note(entry)
+    reader.note(entry)
     symbols = {"n": depth, "first_k_dense_replace": target.dense_layers}
     lost = [b for b in reached if evaluate(str(entry["value"]), {**symbols, "b": b}, Settings({})) is True]
     if not lost:
@@ -193,19 +210,19 @@ def _overlapped(
     return left, [], [f"with two-batch overlap, boundaries {lost} are never captured"]
 
 
-def _content(release: Release, row: Mapping[str, Any], launch: Launch | None) -> list[str]:
+def _content(reader: Reader, row: Mapping[str, Any], launch: Launch | None) -> list[str]:
     """What is captured otherwise than the boundary says."""
     found = []
-    if release.value(row.get("state"), "residual_stream") == "last_branch_without_residual":
+    if reader.value(row.get("state"), "residual_stream") == "last_branch_without_residual":
         found.append("this target class captures the last branch without the residual, not the residual stream")
-    pipeline = release.value(release.contract.targets.get("pipeline"), "allowed")
+    pipeline = reader.value(reader.contract.targets.get("pipeline"), "allowed")
     if launch is not None and launch.pipeline_size > 1 and pipeline == "last_rank_counts_from_zero":
         found.append("with pipeline stages, layers are counted from zero on the last one: other layers are captured")
     return found
 
 
-def _block_range(release: Release, ids: Sequence[int], depth: int) -> list[Refusal]:
-    fate = release.value(release.contract.targets.get("block_out_of_range"), "feature_missing")
+def _block_range(reader: Reader, ids: Sequence[int], depth: int) -> list[Refusal]:
+    fate = reader.value(reader.contract.targets.get("block_out_of_range"), "feature_missing")
     stages = {"refuse_at_start": "start", "refuse_at_first_forward": "first_forward"}
     if fate not in stages:
         return []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from packaging.version import InvalidVersion, Version
 
 from ckptdoctor.errors import UsageError
 from ckptdoctor.resources import rules_dir
-from ckptdoctor.text import listing, show
+from ckptdoctor.text import show
 
 __all__ = ["Contract", "Entry", "Release", "contracts", "parse_release"]
 
@@ -39,7 +39,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Contract:
-    """What is known of one engine. `raw` is the file; `targets` the file of its target classes, or empty."""
+    """What is known of one engine. `raw` is the file, `targets` the file of its target classes, `lists` the whole lists
+    of classes that were read out of its releases (serving/class_lists.py); the last two may be empty."""
 
     engine: str
     name: str
@@ -47,6 +48,7 @@ class Contract:
     releases: tuple[str, ...]
     raw: Mapping[str, Any]
     targets: Mapping[str, Any] = field(default_factory=dict)
+    lists: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def newest(self) -> str:
@@ -54,51 +56,44 @@ class Contract:
         return self.releases[-1]
 
 
-@dataclass
+@dataclass(frozen=True)
+class Evidence:
+    """The entries that an answer rests on. Whoever reads a contract returns them with the answer.
+
+    `read` is False for a release that nobody has read: what is said of it is borrowed from its predecessor.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    read: bool = True
+
+    def __add__(self, other: Evidence) -> Evidence:
+        return Evidence((*self.entries, *other.entries), self.read and other.read)
+
+    @property
+    def executed(self) -> bool:
+        """Whether every entry was executed; what rests on no entry is not proven by one."""
+        return self.read and bool(self.entries) and all(entry.evidence == "executed" for entry in self.entries)
+
+
+@dataclass(frozen=True)
 class Release:
-    """One release of an engine, as a view on its contract. Remembers which entries were used."""
+    """One release of an engine, as a view on its contract."""
 
     contract: Contract
     version: str
-    used: list[Entry] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self._order = parse_release(self.version, self.contract.scheme)
+    @cached_property
+    def _order(self) -> tuple[Any, ...]:
+        return parse_release(self.version, self.contract.scheme)
+
+    @cached_property
+    def is_read(self) -> bool:
+        """Whether the contract was read at this very release."""
+        return self.contract.scheme == "undated" or self.version in self.contract.releases
 
     def has_reached(self, release: str) -> bool:
         """Whether this release is `release` or a later one."""
         return self._order >= parse_release(release, self.contract.scheme)
-
-    def entry(self, timeline: Sequence[Mapping[str, Any]] | None) -> Entry | None:
-        """The entry that holds in this release, or None before the first one."""
-        found: Mapping[str, Any] | None = None
-        for row in timeline or ():
-            if self.has_reached(str(row["from"])):
-                found = row
-        if found is None:
-            return None
-        entry = Entry(
-            str(found["from"]), found["value"], str(found.get("source", "")), str(found.get("evidence", "read"))
-        )
-        self.used.append(entry)
-        return entry
-
-    def value(self, timeline: Sequence[Mapping[str, Any]] | None, default: Any = None) -> Any:
-        """The value that holds in this release, or `default` before the first entry."""
-        entry = self.entry(timeline)
-        return default if entry is None else entry.value
-
-    def peek(self, timeline: Sequence[Mapping[str, Any]] | None, default: Any = None) -> Any:
-        """As `value`, for an entry that is not yet known to matter: it does not count as used."""
-        before = len(self.used)
-        value = self.value(timeline, default)
-        del self.used[before:]
-        return value
-
-    def note(self, row: Mapping[str, Any]) -> None:
-        """Remember that `row`, which is no entry of a timeline, was used."""
-        since = str(row.get("from", self.contract.releases[0]))
-        self.used.append(Entry(since, None, str(row.get("source", "")), str(row.get("evidence", "read"))))
 
     def holds(self, row: Mapping[str, Any]) -> bool:
         """Whether a row with optional `from` and `until` applies to this release (`until` is the first without it)."""
@@ -106,10 +101,72 @@ class Release:
             "until" in row and self.has_reached(str(row["until"]))
         )
 
+    def peek(self, timeline: Sequence[Mapping[str, Any]] | None, default: Any = None) -> Any:
+        """The value that holds in this release, for an answer that does not rest on it (yet)."""
+        found = self._row(timeline)
+        return default if found is None else found["value"]
+
+    def reader(self) -> Reader:
+        """A reader of this release's entries, with an evidence of its own."""
+        return Reader(self)
+
+    def _row(self, timeline: Sequence[Mapping[str, Any]] | None) -> Mapping[str, Any] | None:
+        found: Mapping[str, Any] | None = None
+        for row in timeline or ():
+            if self.has_reached(str(row["from"])):
+                found = row
+        return found
+
+
+@dataclass
+class Reader:
+    """Reads entries for one answer. The function that makes the answer makes the reader, and returns its evidence."""
+
+    release: Release
+    _entries: list[Entry] = field(default_factory=list)
+
     @property
-    def executed(self) -> bool:
-        """Whether every entry used so far was executed; what rests on no entry is not proven by one."""
-        return bool(self.used) and all(entry.evidence == "executed" for entry in self.used)
+    def evidence(self) -> Evidence:
+        """What was read so far."""
+        return Evidence(tuple(self._entries), self.release.is_read)
+
+    def value(self, timeline: Sequence[Mapping[str, Any]] | None, default: Any = None) -> Any:
+        """The value that holds in this release, or `default` before the first entry."""
+        row = self.release._row(timeline)
+        if row is None:
+            return default
+        self.note(row)
+        return row["value"]
+
+    def note(self, row: Mapping[str, Any]) -> None:
+        """Count `row` as something that the answer rests on: an entry of a timeline, or a row that holds."""
+        since = str(row.get("from", self.release.contract.releases[0]))
+        self._entries.append(
+            Entry(since, row.get("value"), str(row.get("source", "")), str(row.get("evidence", "read")))
+        )
+
+    # What needs no evidence is asked of the release.
+    @property
+    def contract(self) -> Contract:
+        """The contract of the engine."""
+        return self.release.contract
+
+    @property
+    def version(self) -> str:
+        """The release that is read."""
+        return self.release.version
+
+    def holds(self, row: Mapping[str, Any]) -> bool:
+        """As `Release.holds`."""
+        return self.release.holds(row)
+
+    def has_reached(self, release: str) -> bool:
+        """As `Release.has_reached`."""
+        return self.release.has_reached(release)
+
+    def peek(self, timeline: Sequence[Mapping[str, Any]] | None, default: Any = None) -> Any:
+        """As `Release.peek`."""
+        return self.release.peek(timeline, default)
 
 
 @lru_cache(maxsize=4096)
@@ -171,46 +228,18 @@ def contracts(root: Path | None = None) -> Mapping[str, Contract]:
     found: dict[str, Contract] = {}
     layers = _load(base / "layers.yaml")["tables"]
     for path in sorted(base.glob("*.yaml")):
-        if path.stem in ("layers", "words") or path.stem.endswith("-targets"):
+        if path.stem in ("layers", "words") or path.stem.endswith(("-targets", "-classes")):
             continue
         raw = {**_load(path), "layers": layers}
         for entry in raw["classes"].values():
             entry |= {rows: _flat(entry[rows]) for rows in ("parameters", "refuses") if rows in entry}
         beside = base / f"{path.stem}-targets.yaml"
         targets = _load(beside) if beside.exists() else {}
+        listed = base / f"{path.stem}-classes.yaml"
+        lists = _load(listed) if listed.exists() else {}
         releases = tuple(str(r) for r in raw["releases"])
-        found[raw["engine"]] = Contract(raw["engine"], raw["name"], raw["scheme"], releases, raw, targets)
+        found[raw["engine"]] = Contract(raw["engine"], raw["name"], raw["scheme"], releases, raw, targets, lists)
     return found
-
-
-def choose(requirement: str) -> tuple[Contract, str, str | None]:
-    """`sglang` or `sglang==0.5.9` → the contract, the release, and a remark when the release is not a known one.
-
-    Without a release the newest known one is meant. Raises `UsageError` for an unknown engine or a
-    release before the first one.
-    """
-    engine, _, wanted = requirement.partition("==")
-    known = contracts()
-    contract = known.get(engine.strip().lower())
-    if contract is None:
-        raise UsageError(f"unknown engine '{show(engine)}'; known are {listing(sorted(known), 12)}")
-    release = wanted.strip() or contract.newest
-    order = parse_release(release, contract.scheme)
-    known_as = next((r for r in contract.releases if parse_release(r, contract.scheme) == order), None)
-    if known_as is not None:
-        remark = f"the releases of {contract.name} are not told apart" if known_as != release else None
-        return contract, known_as, remark if contract.scheme == "undated" else None
-    if order > parse_release(contract.newest, contract.scheme):
-        return (
-            contract,
-            release,
-            f"{contract.name} {show(release)} is newer than the contract, which ends at {contract.newest}",
-        )
-    if order < parse_release(contract.releases[0], contract.scheme):
-        raise UsageError(
-            f"{contract.name} {show(release)} is older than the first known release, {contract.releases[0]}"
-        )
-    return contract, release, f"{contract.name} {show(release)} was not read; it is taken for its predecessor"
 
 
 def _flat(rows: Sequence[Any]) -> list[Any]:

@@ -27,11 +27,13 @@ def settle_mtp(plan: LoadPlan, facts: Facts, release: Release) -> LoadPlan:
     row = next((r for r in rows if plan.model_class in r["names"] and release.holds(r)), None)
     if row is None:
         return plan
-    release.note(row)
+    reader = release.reader()
+    reader.note(row)
+    executed = reader.evidence.executed
     count = row.get("count")
     if count is not None and mtp.declared is not None and mtp.declared != count:
         reason = f"{show(mtp.declared_key)} is {mtp.declared}, and this class takes {count} MTP layer"
-        return _refused(plan, reason, release, about="")
+        return _refused(plan, reason, executed, about="")
     wanted = _wanted(row["looks"], mtp)
     if wanted is None:
         return plan
@@ -39,24 +41,24 @@ def settle_mtp(plan: LoadPlan, facts: Facts, release: Release) -> LoadPlan:
     wiring = {**plan.wiring, "mtp": wanted}
     lacking = tuple(f"{gap.where}.{name}" for gap in (*mtp.gaps, *mtp.halves) for name in gap.names)
     if found and not lacking:
-        return replace(plan, wiring=wiring, loading_executed=release.executed, wiring_executed=release.executed)
+        return replace(plan, wiring=wiring, loading_executed=executed, wiring_executed=executed)
     values = {"wanted": f"{wanted}*", "stored": show(mtp.where)}
     if not found and _stops(row["absent"], facts):
         reason = f"no MTP layer is stored at {wanted}*; it is at {show(mtp.where)}"
-        return _refused(replace(plan, wiring=wiring), reason, release)
+        return _refused(replace(plan, wiring=wiring), reason, executed)
     # What becomes of a single part that is missing differs from part to part: some stop the load.
     cause = Reason("broken", "mtp_incomplete" if found else "mtp_not_found", values, lacking if found else ())
     broken = replace(plan, wiring=wiring, outcome="broken", causes=(*plan.causes, cause))
-    return replace(broken, loading_executed=release.executed, wiring_executed=release.executed)
+    return replace(broken, loading_executed=executed, wiring_executed=executed)
 
 
-def _refused(plan: LoadPlan, reason: str, release: Release, about: str = "mtp") -> LoadPlan:
+def _refused(plan: LoadPlan, reason: str, executed: bool, about: str = "mtp") -> LoadPlan:
     return replace(
         plan,
         outcome="refused",
         errors=(Refusal("load", reason, about),),
-        loading_executed=release.executed,
-        wiring_executed=release.executed,
+        loading_executed=executed,
+        wiring_executed=executed,
     )
 
 

@@ -1,8 +1,9 @@
-"""The outcome of a plan: refused, broken, degraded or served as trained, and why.
+"""The outcome of a plan, and why.
 
-`broken`: it runs and accepts next to nothing (a projection left random, another layer captured, ids
-unmapped). `degraded`: it runs, and something is not as it was trained (a norm at ones, a flag not
-honoured). What could not be known is `unproven` and changes nothing.
+`refused`: it stops. `broken`: it runs and accepts next to nothing (a projection left random, a far layer captured, ids
+unmapped). `degraded`: it runs, and something is not as it was trained (a norm at ones, layers shifted by one).
+`served`: every parameter is accounted for, and nothing is open. `unknown`: something is open that decides between
+the others.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from ckptdoctor.facts import Facts
 from ckptdoctor.serving.capture import Captured
+from ckptdoctor.serving.layer_reasons import layer_reasons
 from ckptdoctor.serving.other_class import of_another_class
 from ckptdoctor.serving.own_matrices import own_embedding, own_head
 from ckptdoctor.serving.plan import LoadPlan, Refusal, Stored
@@ -21,9 +23,11 @@ from ckptdoctor.serving.words import Reason, numbers
 from ckptdoctor.text import listing, plural, show
 from ckptdoctor.unknown import Unknown
 
-__all__ = ["Wires", "settle"]
+__all__ = ["Wires", "settle", "takes_states"]
 
 _STAGES = {"config": 0, "class": 1, "construct": 2, "start": 3, "load": 4, "first_forward": 5}
+# What is open could make a degraded draft a refused one; a broken one is of no use either way.
+_WORST_FIRST = (("broken", "broken"), ("unknown", "open"), ("degraded", "degraded"))
 _TAKEN = "the target's takes its place"
 # The tensors that belong to a flag: where the flag is told, they are not told again.
 _OF_FLAG = {"norm_before_fc": "input_norm.", "fc_norm": "fc_norm."}
@@ -58,37 +62,41 @@ class Wires:
     translated: bool = False
 
 
+def takes_states(facts: Facts) -> bool:
+    """Whether drafts of this kind take captured states of the target, not its final state."""
+    return facts.draft.algorithm in ("eagle3", "peagle") or facts.draft.block
+
+
 def settle(plan: LoadPlan, facts: Facts, captured: Captured, trained: Trained, wires: Wires) -> LoadPlan:
     """The finished plan: fates of replaced tensors, wiring, loud errors, outcome and reasons."""
     stored = tuple(_replaced(s, plan) for s in plan.stored)
     if not wires.algorithm_matches:
         captured = replace(captured, phases=dict.fromkeys(captured.phases), ids=None, ids_from=None, final=True)
-    takes_states = facts.draft.algorithm in ("eagle3", "peagle") or facts.draft.block
-    fc = _fc(facts, captured, wires) if takes_states else None
-    if takes_states and captured.final and _passes_over_fc(captured, wires):
+    by_states = takes_states(facts)
+    fc = _fc(facts, captured, wires) if by_states else None
+    if by_states and captured.final and _passes_over_fc(captured, wires):
         # No release that applies no fc reads what it built for it.
         plan = replace(plan, parameters=tuple(replace(p, used=p.used and not _is_fc(p.name)) for p in plan.parameters))
-    late = _state_count(captured, wires, fc) if takes_states else ()
+    late = _state_count(captured, wires, fc) if by_states else ()
     of_layers = (replace(error, about="layers") for error in captured.refusals)
     if wires.map_absent == "refuse" and plan.wiring.get("map") is None:
         late = (Refusal("start", "no d2t is stored, and this release does not start without one"), *late)
     errors = tuple(sorted((*plan.errors, *of_layers, *late), key=lambda e: _STAGES[e.stage]))
-    flags = _flags(facts, wires) if takes_states and not facts.draft.block else []
+    flags = _flags(facts, wires) if by_states and not facts.draft.block else []
     found = [*_parameters(plan), *_wiring(plan, facts, wires, fc), *flags, *_dropped(stored, facts, flags)]
-    if takes_states:
-        found += _layers(captured, trained)
+    if by_states:
+        found += layer_reasons(captured, trained)
     wiring: dict[str, Any] = {
         "fc": fc, "final_state": captured.final, "ids": captured.ids, "ids_from": captured.ids_from,
         "residual": wires.residual, "map": plan.wiring.get("map"), "trained_because": trained.because,
     }  # fmt: skip
-    levels = {reason.level for reason in found}
-    outcome = (
-        "refused" if errors else "broken" if "broken" in levels else "degraded" if "degraded" in levels else "served"
-    )
-    unproven = (*plan.unproven, *captured.unproven, *(r.text for r in found if r.level == "open"))
+    opens = (*plan.opens, *captured.opens, *(r for r in found if r.level in ("open", "aside")))
+    causes = tuple(r for r in found if r.level not in ("open", "aside"))
+    levels = {reason.level for reason in (*causes, *opens)}
+    outcome = "refused" if errors else next((o for o, level in _WORST_FIRST if level in levels), "served")
     settled = replace(
         plan, stored=stored, captured=captured.phases, trained=trained.boundaries, wiring=wiring, errors=errors,
-        outcome=outcome, causes=tuple(found), unproven=tuple(dict.fromkeys(unproven)),
+        outcome=outcome, causes=causes, opens=opens,
         remarks=(*plan.remarks, *captured.remarks, *_unread_ids(facts, captured)),
     )  # fmt: skip
     return of_another_class(settled, facts) if plan.other_class else settled
@@ -185,41 +193,6 @@ def _wiring(plan: LoadPlan, facts: Facts, wires: Wires, fc: str | None) -> list[
     if mapped and not isinstance(vocab.verdict, Unknown) and vocab.verdict in ("absolute", "offset_twice", "damaged"):
         found.append(Reason("broken", "map_wrong", {"verdict": vocab.verdict.replace("_", " ")}))
     return found
-
-
-def _layers(captured: Captured, trained: Trained) -> list[Reason]:
-    """Captured against trained boundaries: what is broken, and what stays open."""
-    if captured.final or not any(b is not None for b in captured.phases.values()):
-        return []
-    if trained.boundaries is None:
-        return [Reason("open", "trained_unknown", {"because": trained.because})]
-    wrong = {p: b for p, b in captured.phases.items() if b is not None and b != trained.boundaries}
-    other = [r for r in trained.readings if r != trained.boundaries]
-    if not wrong and trained.contested and other:
-        values = {
-            "captured": numbers(trained.boundaries), "trained": numbers(other[0]), "because": trained.because,
-        }  # fmt: skip
-        return [Reason("open", "two_readings", values)]
-    if not wrong:
-        return [] if trained.certain else [Reason("open", "trained_unknown", {"because": trained.because})]
-    values = {
-        "captured": _in_phases(wrong, sum(b is not None for b in captured.phases.values())),
-        "trained": numbers(trained.boundaries),
-        "because": trained.because,
-    }
-    if not trained.certain and (not trained.readings or all(b in other for b in wrong.values())):
-        return [Reason("open", "two_readings", values)]
-    return [Reason("broken", "other_layers", values)]
-
-
-def _in_phases(wrong: Mapping[str, Sequence[int]], phases: int) -> str:
-    """`[3, 31, 59]`, or `[2, 30, 58] in verify graph` where phases differ."""
-    if len({tuple(b) for b in wrong.values()}) == 1 and len(wrong) == phases:
-        return numbers(next(iter(wrong.values())))
-    groups: dict[tuple[int, ...], list[str]] = {}
-    for phase, boundaries in wrong.items():
-        groups.setdefault(tuple(boundaries), []).append(phase.replace("_", " "))
-    return ", ".join(f"{numbers(b)} in {' and '.join(phases_)}" for b, phases_ in groups.items())
 
 
 def _flags(facts: Facts, wires: Wires) -> list[Reason]:

@@ -17,11 +17,11 @@ RESTS_ON: Mapping[str, tuple[str, ...]] = {
     ),
     "capture": ("late_errors", "captured", "capture_causes"),
     "wiring": ("wiring", "wiring_causes"),
-    "everything": ("errors", "causes", "outcome", "reasons"),
+    "everything": ("errors", "causes", "opens", "outcome", "reasons"),
     "nothing": (
         "engine", "version", "label", "model_class", "other_class", "is_refused", "executed", "loading_executed",
         "capture_executed", "wiring_executed", "trained", "trained_certain", "better", "elsewhere", "fitting",
-        "layer_option", "layer_values", "ids_unread", "unproven", "remarks",
+        "layer_option", "layer_values", "ids_unread", "unproven", "is_load_open", "remarks", "release_remark",
     ),
 }  # fmt: skip
 """Which facts of a plan are only as sure as the contract entries behind which part of it."""
@@ -36,7 +36,10 @@ _STAGES = {
     "first_forward": "at the first forward",
 }
 _LATE = ("start", "first_forward")
-_OF_CAPTURE = ("other_layers", "two_readings", "trained_unknown")
+_OF_CAPTURE = (
+    "other_layers", "shifted_layers", "two_readings", "trained_unknown", "trained_either", "target_absent",
+    "target_unlisted", "no_targets",
+)  # fmt: skip
 _OF_LOADING = ("parameters_left", "biases_left", "norms_at_ones", "size_changed")
 
 
@@ -111,10 +114,12 @@ class LoadPlan:
     `model_class` is the class that is built. `captured` gives the boundaries per phase (`extend`,
     `verify`, `verify_graph`), None where they are not known. `trained` are the boundaries that the
     draft was trained with, as far as known. `wiring` holds what flows otherwise: `fc`, `residual`,
-    `map`. `outcome` is `served`, `degraded`, `broken` or `refused`; `causes` say why, `errors`
-    are the loud ones; `unproven` is what could not be known, `better` where it is otherwise,
-    `fitting` the ids that would make this release capture the trained boundaries; where an engine takes the layers from
-    a setting of its own and not from the draft, `layer_option` is its name and `layer_values` what it would have to be.
+    `map`. `outcome` is `served`, `degraded`, `broken`, `refused` or `unknown`; `causes` say why, `errors`
+    are the loud ones; `opens` is what could not be known: of level `open` where it decides between outcomes, `aside`
+    where it does not. `release_remark` is what has to be said first where nobody has read this release. `better` is
+    where it is otherwise, `fitting` the ids that would make this release capture the trained boundaries; where an
+    engine takes the layers from a setting of its own and not from the draft, `layer_option` is its name and
+    `layer_values` what it would have to be.
     `ids_unread` says that this release never reads the ids in the draft's config.
     `other_class` says that the class that is built is none for drafts of this kind (an ordinary model, or another kind
     of draft): what becomes of single parameters is then no diagnosis. `absent_layers` are the layers that are built and
@@ -134,8 +139,9 @@ class LoadPlan:
     trained: tuple[int, ...] | None = None
     wiring: Mapping[str, Any] = field(default_factory=dict)
     errors: tuple[Refusal, ...] = ()
-    outcome: str = "served"
+    outcome: str = "unknown"
     causes: tuple[Reason, ...] = ()
+    opens: tuple[Reason, ...] = ()
     better: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
     other_class: bool = False
@@ -144,8 +150,8 @@ class LoadPlan:
     layer_option: str | None = None
     layer_values: tuple[int, ...] | None = None
     ids_unread: bool = False
-    unproven: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    release_remark: str | None = None
     loading_executed: bool = True
     capture_executed: bool = True
     wiring_executed: bool = True
@@ -156,7 +162,19 @@ class LoadPlan:
         """Why the outcome is what it is: the loud errors, else the causes of that level, in words."""
         if self.errors:
             return tuple(dict.fromkeys(e.reason for e in self.errors))
+        if self.outcome == "unknown":
+            return tuple(dict.fromkeys(reason.text for reason in self.opens if reason.level == "open"))
         return tuple(cause.text for cause in self.causes if cause.level == self.outcome)
+
+    @property
+    def unproven(self) -> tuple[str, ...]:
+        """What could not be known, in words."""
+        return tuple(dict.fromkeys(reason.text for reason in self.opens))
+
+    @property
+    def is_load_open(self) -> bool:
+        """Whether something is open that could change what is built and loaded."""
+        return any(r.level == "open" and r.kind not in _OF_CAPTURE for r in self.opens)
 
     @property
     def uninitialised(self) -> tuple[str, ...]:
@@ -195,8 +213,8 @@ class LoadPlan:
 
     @property
     def capture_causes(self) -> tuple[Reason, ...]:
-        """Causes that rest on which layers of the target are captured."""
-        return tuple(c for c in self.causes if c.kind in _OF_CAPTURE)
+        """Causes, and what is open, that rest on which layers of the target are captured."""
+        return tuple(c for c in (*self.causes, *self.opens) if c.kind in _OF_CAPTURE)
 
     @property
     def wiring_causes(self) -> tuple[Reason, ...]:

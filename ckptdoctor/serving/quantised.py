@@ -14,21 +14,19 @@ from typing import Any
 from ckptdoctor.checkpoint import TensorInfo
 from ckptdoctor.facts import Facts
 from ckptdoctor.facts.quantisation_store import Module, gather, unpacked
-from ckptdoctor.serving.contracts import Release
+from ckptdoctor.serving.contracts import Reader
 from ckptdoctor.serving.plan import Refusal
 
 __all__ = ["as_built", "scheme_refusals"]
 
 
-def as_built(
-    tensors: Sequence[TensorInfo], entry: Mapping[str, Any], facts: Facts, release: Release
-) -> list[TensorInfo]:
+def as_built(tensors: Sequence[TensorInfo], entry: Mapping[str, Any], facts: Facts, reader: Reader) -> list[TensorInfo]:
     """`tensors` with one plain weight for every module that this release builds with the draft's own scheme."""
     seen = list(tensors)
     known = facts.quantisation
     if known is None or known.scheme is None or not known.packed_in_file or facts.files.nested_in is not None:
         return seen
-    own = _own(entry, release)
+    own = _own(entry, reader)
     if not own.get("applied"):
         return seen
     named = {tensor.name: tensor for tensor in seen}
@@ -53,22 +51,22 @@ def _names(module: Module) -> Iterable[str]:
     return () if module.weight in ("", "blocks", None) else (info.name for info in module.tensors.values())
 
 
-def scheme_refusals(entry: Mapping[str, Any], facts: Facts, release: Release) -> list[Refusal]:
+def scheme_refusals(entry: Mapping[str, Any], facts: Facts, reader: Reader) -> list[Refusal]:
     """The loud errors of a release that builds the draft with the target's scheme, or cannot compare a packed head."""
     known = facts.quantisation
     if known is None:
         return []
     if known.scheme is None and facts.target is not None and facts.target.is_quantised:
-        own = _own(entry, release)
+        own = _own(entry, reader)
         if own.get("of_target"):
             way = known.target_way or "the scheme of the target"
             return [Refusal("load", f"the draft is built with the target's scheme ({way}), and its weights are plain")]
-    if known.scheme is not None and known.head is not None and _own(entry, release).get("compares_head"):
+    if known.scheme is not None and known.head is not None and _own(entry, reader).get("compares_head"):
         return [Refusal("start", f"{known.head.name} is packed, and the start asks for lm_head.weight")]
     return []
 
 
-def _own(entry: Mapping[str, Any], release: Release) -> Mapping[str, Any]:
-    rows = entry["behaviours"].get("own_scheme") or release.contract.raw.get("own_scheme")
-    value: Mapping[str, Any] = release.value(rows, {})
+def _own(entry: Mapping[str, Any], reader: Reader) -> Mapping[str, Any]:
+    rows = entry["behaviours"].get("own_scheme") or reader.contract.raw.get("own_scheme")
+    value: Mapping[str, Any] = reader.value(rows, {})
     return value

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ckptdoctor.facts import Facts
-from ckptdoctor.serving.contracts import Release
+from ckptdoctor.serving.contracts import Reader, Release
 from ckptdoctor.serving.plan import Refusal
 from ckptdoctor.serving.settings import Settings, evaluate
 from ckptdoctor.serving.understanding import is_translated
+from ckptdoctor.serving.words import Reason
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Unknown
 
@@ -25,20 +26,28 @@ def general_symbols(facts: Facts, settings: Settings, release: Release) -> dict[
 
 
 def row_refusals(
-    entry: Mapping[str, Any], symbols: Mapping[str, Any], settings: Settings, release: Release
-) -> list[Refusal]:
-    """The rows of `refuses`, of the engine and of the class, that hold for the draft."""
-    found = []
-    for row in (*release.contract.raw.get("refuses", ()), *entry.get("refuses", ())):
-        if release.holds(row):
-            holds = evaluate(row["if"], symbols, settings)
-            if not isinstance(holds, Unknown) and holds:
-                reason = str(row["reason"])
-                for name, value in symbols.items():
-                    reason = reason.replace(f"{{{name}}}", show(value))
-                found.append(Refusal(str(row["stage"]), reason, str(row.get("about", ""))))
-                release.note(row)
-    return found
+    entry: Mapping[str, Any], symbols: Mapping[str, Any], settings: Settings, reader: Reader
+) -> tuple[list[Refusal], list[Reason]]:
+    """The rows of `refuses`, of the engine and of the class, that hold, and those of which nobody can tell."""
+    found, opens = [], []
+    for row in (*reader.contract.raw.get("refuses", ()), *entry.get("refuses", ())):
+        if not reader.holds(row):
+            continue
+        holds = evaluate(row["if"], symbols, settings)
+        if isinstance(holds, Unknown):
+            values = {"reason": _filled(row["reason"], symbols), "needs": holds.needs}
+            opens.append(Reason("open", "condition", values))
+        elif holds:
+            found.append(Refusal(str(row["stage"]), _filled(row["reason"], symbols), str(row.get("about", ""))))
+            reader.note(row)
+    return found, opens
+
+
+def _filled(reason: Any, symbols: Mapping[str, Any]) -> str:
+    text = str(reason)
+    for name, value in symbols.items():
+        text = text.replace(f"{{{name}}}", show(value))
+    return text
 
 
 def in_order(first: Sequence[Refusal], then: Sequence[Refusal]) -> list[Refusal]:

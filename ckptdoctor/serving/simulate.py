@@ -16,18 +16,20 @@ from ckptdoctor.serving.aux_count import aux_count
 from ckptdoctor.serving.beside_target import symbols_beside
 from ckptdoctor.serving.building import Built, build, symbols_of
 from ckptdoctor.serving.capture import capture, final_state
-from ckptdoctor.serving.contracts import Contract, Release
+from ckptdoctor.serving.contracts import Contract, Reader, Release
 from ckptdoctor.serving.loading import Behaviour, Loaded, load
 from ckptdoctor.serving.mtp import settle_mtp
 from ckptdoctor.serving.other_class import builds_other, no_class
-from ckptdoctor.serving.outcome import Wires, settle
-from ckptdoctor.serving.plan import LoadPlan, Parameter, Refusal
+from ckptdoctor.serving.outcome import Wires, settle, takes_states
+from ckptdoctor.serving.plan import LoadPlan, Parameter
 from ckptdoctor.serving.quantised import as_built, scheme_refusals
 from ckptdoctor.serving.refusals import general_symbols, in_order, row_refusals
+from ckptdoctor.serving.releases import remark_on
 from ckptdoctor.serving.settings import Settings, evaluate
 from ckptdoctor.serving.training import trained_boundaries
-from ckptdoctor.serving.understanding import damage, understand
+from ckptdoctor.serving.understanding import Understood, damage, understand
 from ckptdoctor.serving.unread import plan_of_unread
+from ckptdoctor.serving.words import Reason
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Unknown
 
@@ -42,75 +44,100 @@ def load_plan(
     `launch` is the launch line, if known; `trained_with` the id of a writer whose way of counting layers is
     to be believed.
     """
-    if facts.files.kind == "other":
-        return plan_of_unread(facts, contract, version)
     release = Release(contract, version)
+    plan = _plan(facts, release, launch, trained_with)
+    remark = remark_on(release)
+    return plan if remark is None else replace(plan, release_remark=remark, remarks=(remark, *plan.remarks))
+
+
+def _plan(facts: Facts, release: Release, launch: Launch | None, trained_with: str | None) -> LoadPlan:
+    contract = release.contract
+    if facts.files.kind == "other":
+        return plan_of_unread(facts, contract, release.version)
     understood = understand(facts, release)
-    if understood.beyond_limits:
-        return LoadPlan(
-            contract.engine, version, None, unproven=("everything: config.json is beyond the limits of this reader",)
-        )
     if understood.refusal is not None or understood.entry is None:
-        errors = (understood.refusal or Refusal("class", "no class for this draft"),)
+        errors = () if understood.refusal is None else (understood.refusal,)
         return LoadPlan(
-            engine=contract.engine, version=version, model_class=None, errors=errors, outcome="refused",
-            loading_executed=release.executed,
+            engine=contract.engine, version=release.version, model_class=None, errors=errors, opens=understood.opens,
+            outcome="refused" if errors else "unknown", loading_executed=understood.evidence.executed,
         )  # fmt: skip
-    settings, entry = understood.settings, understood.entry
+    if "parameters" not in understood.entry:
+        return _without_table(facts, release, understood)
+    return _with_table(facts, release, understood, launch, trained_with)
+
+
+def _without_table(facts: Facts, release: Release, understood: Understood) -> LoadPlan:
+    """The plan for a class whose parameters the contract does not have: what is refused whatever they are."""
+    entry = understood.entry or {}
+    reader = release.reader()
     other_class = builds_other(facts, entry)
-    if "parameters" not in entry:
-        refused = tuple(row_refusals(entry, general_symbols(facts, settings, release), settings, release))
-        unread = LoadPlan(
-            engine=contract.engine, version=version, model_class=str(entry["name"]), errors=refused,
-            outcome="refused" if refused else "broken" if other_class else "served",
-            causes=(no_class(facts, str(entry["name"])),) if other_class else (), other_class=other_class,
-            unproven=(
-                f"what {entry['name']} builds and loads: its parameters are not in the contract", *understood.unproven,
-            ),
-            remarks=understood.remarks, loading_executed=release.executed,
-        )  # fmt: skip
-        return settle_mtp(unread, facts, release)
-    symbols = _symbols(facts, settings, entry, release)
+    refused, opens = row_refusals(
+        entry, general_symbols(facts, understood.settings, release), understood.settings, reader
+    )
+    unread = Reason("open", "class_without_table", {"name": show(str(entry["name"]))})
+    plan = LoadPlan(
+        engine=release.contract.engine, version=release.version, model_class=str(entry["name"]), errors=tuple(refused),
+        outcome="refused" if refused else "broken" if other_class else "unknown",
+        causes=(no_class(facts, str(entry["name"])),) if other_class else (), other_class=other_class,
+        opens=(unread, *understood.opens, *opens), remarks=understood.remarks,
+        loading_executed=(understood.evidence + reader.evidence).executed,
+    )  # fmt: skip
+    return settle_mtp(plan, facts, release)
+
+
+def _with_table(
+    facts: Facts, release: Release, understood: Understood, launch: Launch | None, trained_with: str | None
+) -> LoadPlan:
+    settings, entry, contract = understood.settings, understood.entry or {}, release.contract
+    loading = release.reader()
+    symbols = _symbols(facts, settings, entry, loading)
     symbols |= symbols_beside(facts, settings, symbols, launch)
-    built = build(entry["parameters"], contract.raw["layers"], release, symbols, settings)
+    built, open_parameters = build(entry["parameters"], contract.raw["layers"], release, symbols, settings)
     built = _held_before(built, release.peek(entry["behaviours"].get("initial"), {}))
-    refusals = [*row_refusals(entry, symbols, settings, release), *scheme_refusals(entry, facts, release)]
-    seen = as_built(_seen(facts), entry, facts, release)
-    loaded = load(seen, built, _behaviour(entry, symbols, release))
+    refusals, open_refusals = row_refusals(entry, symbols, settings, loading)
+    refusals += scheme_refusals(entry, facts, loading)
+    seen = as_built(_seen(facts), entry, facts, loading)
+    loaded = load(seen, built, _behaviour(entry, symbols, loading))
     for name in _decisive(entry["behaviours"], seen, loaded, release):
-        release.entry(entry["behaviours"].get(name))
-    # What the parameters rest on; whose tensor is shared afterwards is another question.
-    loading_executed = release.executed
+        loading.value(entry["behaviours"].get(name))
+    wiring = release.reader()
+    parameters = _parameters(built, loaded, entry, settings, symbols, wiring)
     plan = LoadPlan(
         engine=contract.engine,
-        version=version,
+        version=release.version,
         model_class=str(entry["name"]),
-        parameters=_parameters(built, loaded, entry, settings, symbols, release),
+        parameters=parameters,
         stored=tuple(loaded.stored),
         wiring={"map": loaded.map_key},
         errors=tuple(in_order(refusals, [*damage(facts), *loaded.refusals])),
         remarks=understood.remarks,
-        unproven=(*understood.unproven, *_beside(facts)),
-        other_class=other_class,
+        opens=(*understood.opens, *open_parameters, *open_refusals, *_open_sizes(parameters, symbols), *_beside(facts)),
+        other_class=builds_other(facts, entry),
         absent_layers=absent_layers(facts, symbols["depth"], built),
     )
-    release.used.clear()
     captured = (
-        capture(release, settings, facts.target, launch, facts.draft.block)
-        if facts.draft.block or facts.draft.algorithm in ("eagle3", "peagle")
+        capture(release, settings, facts.target, launch, facts.draft.algorithm, facts.draft.block)
+        if takes_states(facts)
         else final_state(release, launch)
     )
-    capture_executed = release.executed
     trained = trained_boundaries(facts, trained_with)
-    release.used.clear()
-    wires = _wires(entry, settings, symbols, release, launch, facts)
+    wires = _wires(entry, settings, symbols, wiring, launch, facts)
     return replace(
         settle(plan, facts, captured, trained, wires),
-        loading_executed=loading_executed,
-        capture_executed=capture_executed,
-        wiring_executed=release.executed,
+        loading_executed=(understood.evidence + loading.evidence).executed,
+        capture_executed=captured.evidence.executed,
+        wiring_executed=wiring.evidence.executed,
         trained_certain=trained.certain,
     )
+
+
+def _open_sizes(parameters: Sequence[Parameter], symbols: Mapping[str, Any]) -> Iterator[Reason]:
+    """Parameters of a size that the config does not say: whether the stored tensor fits is then open."""
+    unsized = tuple(p.name for p in parameters if p.shape is None and p.keys)
+    if unsized:
+        yield Reason("open", "shape", {}, unsized)
+    if isinstance(symbols["depth"], Unknown):
+        yield Reason("open", "depth")
 
 
 def _held_before(built: Sequence[Built], otherwise: Mapping[str, str]) -> list[Built]:
@@ -123,26 +150,26 @@ def _wires(
     entry: Mapping[str, Any],
     settings: Settings,
     symbols: Mapping[str, Any],
-    release: Release,
+    reader: Reader,
     launch: Launch | None,
     facts: Facts,
 ) -> Wires:
     rows = entry["behaviours"]
     flags = ("fc_norm", "norm_output", "norm_before_fc", "norm_before_residual")
     method = launch.method if launch is not None else None
-    residual = release.value(rows.get("residual"))
-    tied = release.value(rows.get("tied")) == "head_is_embedding" and bool(settings.get("tie_word_embeddings", False))
+    residual = reader.value(rows.get("residual"))
+    tied = reader.value(rows.get("tied")) == "head_is_embedding" and bool(settings.get("tie_word_embeddings", False))
 
     def whole(symbol: str) -> int | None:
         value = symbols.get(symbol)
         return value if type(value) is int else None
 
     return Wires(
-        fc_runs=release.value(rows.get("fc_runs")),
+        fc_runs=reader.value(rows.get("fc_runs")),
         residual=residual,
         tied=tied,
-        map_absent=release.value(rows.get("map_absent")),
-        places=release.peek(rows.get("reads"), {}),
+        map_absent=reader.value(rows.get("map_absent")),
+        places=reader.peek(rows.get("reads"), {}),
         honoured={flag: bool(symbols.get(flag)) for flag in flags},
         aux_count=whole("K"),
         width=whole("T"),
@@ -160,7 +187,7 @@ def _seen(facts: Facts) -> list[TensorInfo]:
     return [TensorInfo(key, "", (), facts.files.names[0]) for key in (facts.files.nested_in, *facts.files.state_keys)]
 
 
-def _symbols(facts: Facts, settings: Settings, entry: Mapping[str, Any], release: Release) -> dict[str, Any]:
+def _symbols(facts: Facts, settings: Settings, entry: Mapping[str, Any], reader: Reader) -> dict[str, Any]:
     def size(name: str) -> Field | None:
         value = settings.get(name)
         return Field(value, name, None) if type(value) is int and 0 < value < 2**40 else None
@@ -171,45 +198,45 @@ def _symbols(facts: Facts, settings: Settings, entry: Mapping[str, Any], release
     vocab = None if target is None or isinstance(target.vocab_size, Unknown) else target.vocab_size
     symbols = symbols_of(settings, claims, {"vocab_size": vocab, "num_layers": depth})
     behaviours = entry["behaviours"]
-    symbols["K"] = aux_count(release.value(behaviours.get("aux_count")), settings)
-    reads: Mapping[str, list[str]] = release.peek(behaviours.get("reads"), {})
+    symbols["K"] = aux_count(reader.value(behaviours.get("aux_count")), settings)
+    reads: Mapping[str, list[str]] = reader.peek(behaviours.get("reads"), {})
     if any(settings.get(place) is not None for places in reads.values() for place in places):
-        release.entry(behaviours.get("reads"))
+        reader.value(behaviours.get("reads"))
     for flag in ("fc_norm", "norm_output", "norm_before_fc", "norm_before_residual"):
         symbols[flag] = bool(settings.first(reads.get(flag, []), False))
     symbols["use_aux_hidden_state"] = bool(settings.first(reads.get("use_aux_hidden_state", []), True))
-    symbols |= general_symbols(facts, settings, release)
+    symbols |= general_symbols(facts, settings, reader.release)
     names = [t.name for t in facts.tensors.values()]
     symbols["stored_domino"] = any(n.removeprefix("model.").startswith(("prefix_gru.", "embed_proj.")) for n in names)
     for name, since in entry.get("knows", {}).items():
-        symbols[name] = release.has_reached(since)
+        symbols[name] = reader.has_reached(since)
     for name, expression in entry.get("symbols", {}).items():
         symbols[name] = evaluate(expression, symbols, settings)
     return symbols
 
 
-def _behaviour(entry: Mapping[str, Any], symbols: Mapping[str, Any], release: Release) -> Behaviour:
+def _behaviour(entry: Mapping[str, Any], symbols: Mapping[str, Any], reader: Reader) -> Behaviour:
     rows = entry["behaviours"]
-    unknown_key = release.peek(rows["unknown_key"], "drop")
-    skips = list(release.peek(rows.get("skips"), {}).items())
-    for flag, text in release.peek(rows.get("drops_when_off"), {}).items():
+    unknown_key = reader.peek(rows["unknown_key"], "drop")
+    skips = list(reader.peek(rows.get("skips"), {}).items())
+    for flag, text in reader.peek(rows.get("drops_when_off"), {}).items():
         if not symbols.get(flag):
             skips.append((text, f"{flag} is off"))
     return Behaviour(
-        keys=release.value(rows["keys"], "as_is"),
-        aliases=release.peek(rows["aliases"], {}),
+        keys=reader.value(rows["keys"], "as_is"),
+        aliases=reader.peek(rows["aliases"], {}),
         fuse=entry["fuse"],
-        map_keys=release.value(rows["map_keys"], "none"),
-        map_to=release.value(rows.get("map_to")),
+        map_keys=reader.value(rows["map_keys"], "none"),
+        map_to=reader.value(rows.get("map_to")),
         unknown_key=unknown_key,
-        unknown_bias=release.peek(rows.get("unknown_bias"), unknown_key),
+        unknown_bias=reader.peek(rows.get("unknown_bias"), unknown_key),
         skips=skips,
-        unknown_part=release.peek(rows.get("unknown_part")),
-        loud=release.peek(rows.get("must_be_known"), []),
-        layers=_layers_built(release.value(rows.get("keys_beyond_depth")), symbols),
-        wrong_size=release.peek(rows.get("wrong_size"), "refuse"),
-        native_names=release.peek(rows.get("native_names"), {}),
-        buffers=release.peek(rows.get("buffers"), {}),
+        unknown_part=reader.peek(rows.get("unknown_part")),
+        loud=reader.peek(rows.get("must_be_known"), []),
+        layers=_layers_built(reader.value(rows.get("keys_beyond_depth")), symbols),
+        wrong_size=reader.peek(rows.get("wrong_size"), "refuse"),
+        native_names=reader.peek(rows.get("native_names"), {}),
+        buffers=reader.peek(rows.get("buffers"), {}),
     )
 
 
@@ -240,24 +267,24 @@ def _parameters(
     entry: Mapping[str, Any],
     settings: Settings,
     symbols: Mapping[str, Any],
-    release: Release,
+    reader: Reader,
 ) -> tuple[Parameter, ...]:
     found = []
     for item in built:
         keys = tuple(loaded.keys.get(item.name, ()))
         missing = tuple(p for p in item.parts if p not in loaded.parts.get(item.name, set())) if keys else ()
-        shared = _is_shared(item, keys, entry, settings, symbols, release)
-        shape = _padded(item, release)
+        shared = _is_shared(item, keys, entry, settings, symbols, reader)
+        shape = _padded(item, reader.release)
         found.append(Parameter(item.name, shape, item.initial, keys, missing, shared, item.used))
     return tuple(found)
 
 
-def _beside(facts: Facts) -> tuple[str, ...]:
+def _beside(facts: Facts) -> tuple[Reason, ...]:
     """What lies beside the weights and is not in the contracts."""
     quant = facts.files.quant_config
     if quant is None or not quant.says_nothing:
         return ()
-    return (f"what this release makes of {show(quant.file)}, which names no way of quantising",)
+    return (Reason("open", "quant_file", {"file": show(quant.file)}),)
 
 
 def _padded(item: Built, release: Release) -> tuple[int, ...] | None:
@@ -275,12 +302,12 @@ def _is_shared(
     entry: Mapping[str, Any],
     settings: Settings,
     symbols: Mapping[str, Any],
-    release: Release,
+    reader: Reader,
 ) -> bool:
     """Whether the target's tensor takes this parameter's place after loading."""
     if item.role not in ("head", "embedding"):
         return False
-    variant = release.value(entry["behaviours"].get(item.role), "own")
+    variant = reader.value(entry["behaviours"].get(item.role), "own")
     hidden, width = symbols["H"], symbols["T"]
     draft_size = settings.get("draft_vocab_size")
     if variant == "target":

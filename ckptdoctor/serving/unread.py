@@ -5,6 +5,7 @@ from __future__ import annotations
 from ckptdoctor.facts import Facts
 from ckptdoctor.serving.contracts import Contract
 from ckptdoctor.serving.plan import LoadPlan, Refusal
+from ckptdoctor.serving.words import Reason
 from ckptdoctor.text import show
 
 __all__ = ["plan_of_unread"]
@@ -20,8 +21,7 @@ def plan_of_unread(facts: Facts, contract: Contract, version: str) -> LoadPlan:
     states = {g.file: g.state for g in facts.files.ggufs}
     loadable = [f for f in found if states.get(f.file) not in _REFUSED]
     if loadable:
-        why = "everything: the weights are of a format that is not examined"
-        return LoadPlan(contract.engine, version, None, unproven=(why,))
+        return LoadPlan(contract.engine, version, None, opens=(Reason("open", "format_unread"),))
     reason = f"{contract.name} finds no safetensors or PyTorch file"
     if found:
         reason = f"{contract.name} does not load {show(found[0].file)}"

@@ -17,7 +17,8 @@ __all__ = ["Reason", "faults", "numbers"]
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a plan is not served as trained. `level` is `broken`, `degraded` or `open`; `values` fill the sentence."""
+    """Why a plan is not served as trained. `level` is `broken` or `degraded`; `open` is what decides between outcomes
+    and is not known, `aside` what is not known and decides nothing. `values` fill the sentence."""
 
     level: str
     kind: str

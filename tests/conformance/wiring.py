@@ -1096,8 +1096,9 @@ class Judge:
         self.verdicts: list[Verdict] = []
 
     def entry(self, targets: bool, place: str, timeline: Any, seen: Any, compare: Callable[[Any], bool]) -> None:
-        entry = self.release.entry(timeline)
-        if entry is not None:
+        reader = self.release.reader()
+        reader.value(timeline)
+        for entry in reader.evidence.entries:
             name = self.contract.engine + ("-targets" if targets else "")
             self.verdicts.append((name, f"{place}/{entry.since}", entry.value, seen, compare(entry.value)))
 
@@ -1126,7 +1127,7 @@ class Judge:
                     continue
                 timeline = self.contract.targets.get(name)
                 if isinstance(value, dict) and "spread" in value:
-                    claimed = self.release.value(timeline)
+                    claimed = self.release.peek(timeline)
                     value = claimed if self.spreads(value["spread"]) else value["spread"]
                 self.entry(True, name, timeline, value, lambda claimed, value=value: same(claimed, value))
         return None
@@ -1162,7 +1163,7 @@ class Judge:
             timeline = self.contract.targets.get("block_ids_to_boundaries")
             self.entry(True, "block_ids_to_boundaries", timeline, seen["block"], lambda c: bool(c == seen["block"]))
         timeline = self.contract.targets.get("pipeline")
-        if self.release.value(timeline) == "last_rank_counts_from_zero":
+        if self.release.peek(timeline) == "last_rank_counts_from_zero":
             value = seen.get("pipeline")
             wanted = None if name in KEEP_NUMBERS else "last_rank_counts_from_zero"
             self.entry(True, "pipeline", timeline, f"{name}: {value}", lambda _claimed: bool(value == wanted))
@@ -1183,18 +1184,18 @@ class Judge:
 
         ids, used = seen["ids"], {"reachable"}
         if ids is None:
-            wanted = forecast.default_boundaries(self.release, row, DEPTH)
+            wanted = forecast.default_boundaries(self.release.reader(), row, DEPTH)
             used.add("default_boundaries")
         else:
-            variant = self.release.value(row["ids_to_boundaries"], "same")
+            variant = self.release.peek(row["ids_to_boundaries"], "same")
             wanted = (
-                forecast.default_boundaries(self.release, row, DEPTH)
+                forecast.default_boundaries(self.release.reader(), row, DEPTH)
                 if variant == "ignored"
                 else forecast.to_boundaries(variant, tuple(ids), DEPTH)
             )
             used.add("ids_to_boundaries")
-        reached, refusals, _ = forecast.reach(self.release, row, wanted, DEPTH)
-        low, high = (forecast._number(p, DEPTH) for p in self.release.value(row["reachable"]))
+        reached, refusals, _ = forecast.reach(self.release.reader(), row, wanted, DEPTH)
+        low, high = (forecast._number(p, DEPTH) for p in self.release.peek(row["reachable"]))
         for boundary in set(wanted):
             if not low <= boundary <= high:
                 side = "above" if boundary > high else "negative" if boundary < 0 and "negative" in row else "below"
@@ -1237,7 +1238,7 @@ class Judge:
         from ckptdoctor.serving import capture
 
         wrong = []
-        when = self.release.value(self.contract.targets.get("runner_v2_when"), {})
+        when = self.release.peek(self.contract.targets.get("runner_v2_when"), {})
         for name, moe, quantised, hybrid, chosen in rows:
             if hybrid and name in when.get("architectures", ()):
                 continue  # none of the listed classes is hybrid
@@ -1246,7 +1247,7 @@ class Judge:
             )
             if capture._runner(self.release, target, None) != chosen:
                 wrong.append([name, moe, quantised, hybrid, chosen])
-        if not rows and self.release.value(self.contract.targets["runner"]) != "v1":
+        if not rows and self.release.peek(self.contract.targets["runner"]) != "v1":
             wrong.append("there is no second runner")
         for key in ("runner", "runner_v2_when"):
             seen = f"as claimed for {len(rows)} targets" if not wrong else wrong[:4]

@@ -40,10 +40,10 @@ def fates(row: Mapping[str, Any]) -> set[str]:
     return {str(entry["value"]) for side in ("below", "above", "negative") for entry in row.get(side, ())}
 
 
-def qwen3_moe(release: str) -> tuple[Release, Mapping[str, Any]]:
+def qwen3_moe(release: str) -> tuple[Reader, Mapping[str, Any]]:
     contract = contracts()["sglang"]
     row = next(r for r in contract.targets["targets"] if r["id"] == "qwen3_moe")
-    return Release(contract, release), row
+    return Release(contract, release).reader(), row
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_block_drafter_without_ids_spreads_its_layers(layers: Any, depth: int,
 def test_reached_boundaries_are_wanted_ones_in_ascending_order(data: st.DataObject, place: int, depth: int) -> None:
     engine, row = ROWS[place]
     contract = contracts()[engine]
-    release = Release(contract, data.draw(st.sampled_from(contract.releases)))
+    release = Release(contract, data.draw(st.sampled_from(contract.releases))).reader()
     wanted = data.draw(st.lists(st.integers(-2, depth + 2), max_size=6))
     reached, refusals, remarks = reach(release, row, wanted, depth)
     if row.get("order") != "as_listed":
@@ -120,7 +120,7 @@ def test_reached_boundaries_are_wanted_ones_in_ascending_order(data: st.DataObje
 def test_the_default_boundaries_can_be_reached(engine: str, row: Mapping[str, Any], depth: int) -> None:
     contract = contracts()[engine]
     for version in contract.releases:
-        release = Release(contract, version)
+        release = Release(contract, version).reader()
         default = default_boundaries(release, row, depth)
         reached, refusals, remarks = reach(release, row, default, depth)
         assert (reached, refusals, remarks) == (default, [], [])
@@ -148,7 +148,7 @@ def test_a_list_index_ends_somewhere() -> None:
 def test_mlx_takes_the_lowest_boundary_for_0() -> None:
     contract = contracts()["mlx-vlm"]
     row = contract.targets["targets"][0]
-    reached, refusals, remarks = reach(Release(contract, contract.newest), row, [5, 0, 2], 8)
+    reached, refusals, remarks = reach(Release(contract, contract.newest).reader(), row, [5, 0, 2], 8)
     assert (reached, refusals) == ((5, 1, 2), [])
     assert remarks == ["boundary 1 is captured in place of 0"]
 
@@ -167,9 +167,9 @@ def test_a_plan_has_the_three_phases_or_no_class(engine: str, name: str) -> None
 def test_without_a_target_nothing_is_known_and_that_is_said(engine: str) -> None:
     facts = facts_of(TRAINERS / "mo_eagle3_llama", None)
     newest = contracts()[engine].newest
-    found = capture(Release(contracts()[engine], newest), Settings({}), facts.target, None, False)
+    found = capture(Release(contracts()[engine], newest), Settings({}), facts.target, None, "eagle3", False)
     assert (dict(found.phases), found.refusals) == (dict.fromkeys(PHASES), ())
-    assert found.unproven == ("the captured layers: the target is not known (--target PATH)",)
+    assert [reason.kind for reason in found.opens] == ["target_absent"]
 
 
 def of_depth(architecture: str | None, model_type: str = "llama") -> Target:
@@ -180,9 +180,11 @@ def of_depth(architecture: str | None, model_type: str = "llama") -> Target:
 
 @pytest.mark.parametrize("architecture", ["GPT2LMHeadModel", None])
 def test_a_target_that_no_contract_has_is_not_guessed(architecture: str | None) -> None:
-    found = capture(Release(contracts()["sglang"], "0.5.9"), Settings({}), of_depth(architecture), None, False)
+    found = capture(
+        Release(contracts()["sglang"], "0.5.9"), Settings({}), of_depth(architecture), None, "eagle3", False
+    )
     assert dict(found.phases) == dict.fromkeys(PHASES)
-    assert found.unproven[0].endswith("is not in the contract")
+    assert [reason.kind for reason in found.opens] == ["target_unlisted"]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +200,9 @@ def test_sglang_refuses_pipeline_stages(launch: str, refused: bool) -> None:
 @pytest.mark.parametrize("value", [[], ["1", "3"], [1, None], [True, 3, 4], "1,3,4", 3, None, [1.0, 3.0, 4.0]])
 def test_ids_that_are_no_list_of_whole_numbers_are_not_used(value: Any) -> None:
     config = Settings({"eagle_config": {"eagle_aux_hidden_state_layer_ids": value}})
-    found = capture(Release(contracts()["sglang"], "0.5.12"), config, of_depth("LlamaForCausalLM"), None, False)
+    found = capture(
+        Release(contracts()["sglang"], "0.5.12"), config, of_depth("LlamaForCausalLM"), None, "eagle3", False
+    )
     assert (found.ids, found.ids_from) == (None, None)
     assert found.phases["extend"] == (2, 4, 5)
 
@@ -215,7 +219,7 @@ def test_vllm_takes_the_outer_ids_first(release: str, launch: str, place: str) -
     key = "eagle_aux_hidden_state_layer_ids"
     config = Settings({key: [2, 4, 5], "eagle_config": {key: [1, 3, 4]}})
     line = parse_launch(launch)
-    found = capture(Release(contracts()["vllm"], release), config, of_depth("LlamaForCausalLM"), line, False)
+    found = capture(Release(contracts()["vllm"], release), config, of_depth("LlamaForCausalLM"), line, "eagle3", False)
     assert (found.ids, found.ids_from) == ((2, 4, 5), place)
 
 
@@ -223,7 +227,7 @@ def test_vllm_takes_the_outer_ids_first(release: str, launch: str, place: str) -
 def test_the_second_runner_of_vllm_0_22_does_not_read_the_nested_ids(runner: str, ids: tuple[int, ...] | None) -> None:
     config = Settings({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 3, 4]}})
     line = parse_launch(f"VLLM_USE_V2_MODEL_RUNNER={runner} vllm serve x")
-    found = capture(Release(contracts()["vllm"], "0.22.0"), config, of_depth("LlamaForCausalLM"), line, False)
+    found = capture(Release(contracts()["vllm"], "0.22.0"), config, of_depth("LlamaForCausalLM"), line, "eagle3", False)
     assert found.ids == ids
     assert found.phases["extend"] == (ids or (2, 4, 5))
 
@@ -241,7 +245,7 @@ def test_two_batch_overlap_passes_layers_with_experts(
 ) -> None:
     target = replace(of_depth("DeepseekV3ForCausalLM"), num_layers=61, dense_layers=dense)
     line = parse_launch("python -m sglang.launch_server --enable-two-batch-overlap")
-    found = capture(Release(contracts()["sglang"], release), Settings({}), target, line, False)
+    found = capture(Release(contracts()["sglang"], release), Settings({}), target, line, "eagle3", False)
     assert found.phases["extend"] == captured
     lost = bool(found.refusals) or any("two-batch" in remark for remark in found.remarks)
     assert lost is stops
@@ -250,8 +254,8 @@ def test_two_batch_overlap_passes_layers_with_experts(
 def test_a_boundary_named_twice_stops_where_states_are_counted() -> None:
     ids = Settings({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [2, 30, 30]}})
     target = replace(of_depth("DeepseekV3ForCausalLM"), num_layers=61)
-    before = capture(Release(contracts()["sglang"], "0.5.14"), ids, target, None, False)
-    after = capture(Release(contracts()["sglang"], "0.5.17"), ids, target, None, False)
+    before = capture(Release(contracts()["sglang"], "0.5.14"), ids, target, None, "eagle3", False)
+    after = capture(Release(contracts()["sglang"], "0.5.17"), ids, target, None, "eagle3", False)
     assert before.refusals == ()
     assert [(e.stage, e.reason) for e in after.refusals] == [
         ("first_forward", "a boundary is named twice: [2, 30, 30]")

@@ -1,0 +1,45 @@
+"""How all known releases serve a draft, as one fact for rules: is there any that serves it as trained?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ckptdoctor.facts import Facts
+from ckptdoctor.facts.launch import Launch
+from ckptdoctor.findings import Finding, ServingRange, Severity
+from ckptdoctor.planning import other_ranges
+
+__all__ = ["Everywhere", "everywhere"]
+
+
+@dataclass(frozen=True)
+class Everywhere:
+    """All known releases together, where no engine is named.
+
+    `unserved`: no known release serves the draft as trained, and of none of the main engines that is open. `told`:
+    other findings say what is wrong with it. `engines` are the names of the main engines, `newest` is what the newest
+    release of each does, with the first reason. `not_known` names the other engines of which nobody knows.
+    """
+
+    unserved: bool
+    told: bool
+    engines: tuple[str, ...]
+    newest: tuple[str, ...]
+    not_known: tuple[str, ...]
+
+
+def everywhere(
+    facts: Facts, rows: Sequence[ServingRange], findings: Sequence[Finding], launch: Launch | None
+) -> Everywhere:
+    """The fact, from the ranges of the main engines (`rows`; empty where none apply) and what else was found."""
+    outcomes = {row.outcome for row in rows}
+    unserved = bool(rows) and not outcomes & {"served", "unknown"}
+    others = other_ranges(facts, launch) if unserved else ()
+    return Everywhere(
+        unserved=unserved and all(row.outcome != "served" for row in others),
+        told=any(f.severity in (Severity.ERROR, Severity.WARNING) for f in findings),
+        engines=tuple(dict.fromkeys(row.name for row in rows)),
+        newest=tuple(f"{row.name} {row.last}: {row.reason or row.outcome}" for row in rows if row.is_newest),
+        not_known=tuple(dict.fromkeys(row.name for row in others if row.outcome == "unknown")),
+    )

@@ -1,0 +1,70 @@
+"""Whole lists of what a release knows: `rules/serving/ENGINE-classes.yaml`, read out of its sources.
+
+Only such a list makes absence evidence. Of a release that was not read the answer is None: not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ckptdoctor.serving.contracts import Release
+
+__all__ = ["ClassLists", "asks_for", "lists_of"]
+
+
+@dataclass(frozen=True)
+class ClassLists:
+    """The lists of one release. `at` is the release whose lists hold: itself, else the last read one before it."""
+
+    release: Release
+    raw: Mapping[str, Any]
+    at: str | None
+
+    @property
+    def are_read(self) -> bool:
+        """Whether there are whole lists for this release."""
+        return self.at is not None
+
+    def registers(self, name: str) -> bool | None:
+        """Whether the release has a model class of this name."""
+        return self._holds(self.raw.get("registered"), name)
+
+    def captures(self, how: str, name: str) -> bool | None:
+        """Whether the target class `name` has what a start with `how` (`eagle3`, `dflash`, `dspark`) asks it for."""
+        return self._holds(self.raw.get("captures", {}).get(how), name)
+
+    def knows_model_type(self, kind: str) -> bool | None:
+        """Whether configs with this model_type are read without code of their own."""
+        return self._holds(self.raw.get("model_types"), kind)
+
+    def source_of(self, what: str) -> Mapping[str, Any]:
+        """The list `what` (`registered`, `captures`, `model_types`) as an entry that an answer rests on."""
+        executed = self.at in self.raw.get("executed", ())
+        source = str(self.raw.get("sources", {}).get(what, ""))
+        return {"from": self.at, "source": source, "evidence": "executed" if executed else "read"}
+
+    def _holds(self, table: Mapping[str, Any] | None, name: str) -> bool | None:
+        if self.at is None or table is None:
+            return None
+        found = table.get(name)
+        spans: Sequence[Mapping[str, str]] = found if isinstance(found, list) else [] if found is None else [found]
+        at = Release(self.release.contract, self.at)
+        return any(at.holds(span) for span in spans)
+
+
+def lists_of(release: Release) -> ClassLists:
+    """The lists that hold in `release`. A release between or after those that were read takes the one before it."""
+    raw = release.contract.lists
+    at: str | None = None
+    for read in raw.get("read", ()):
+        if release.has_reached(str(read)):
+            at = str(read)
+    return ClassLists(release, raw, at)
+
+
+def asks_for(lists: ClassLists, algorithm: str) -> str:
+    """What a start with a draft of this algorithm asks the target's class for: the list `captures` that decides."""
+    wanted = lists.raw.get("asks", {}).get(algorithm, algorithm)
+    return wanted if wanted in lists.raw.get("captures", {}) else "eagle3"
