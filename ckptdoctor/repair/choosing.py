@@ -21,7 +21,7 @@ __all__ = [
     "suits_all",
 ]
 
-ORDER = {"refused": 0, "broken": 1, "degraded": 2, "served": 3}
+ORDER = {"refused": 0, "broken": 1, "unknown": 1, "degraded": 2, "served": 3}
 Score = tuple[int, ...]
 _NO_CLASS = 1 << 20
 

@@ -15,7 +15,7 @@ from ckptdoctor.text import listing, show
 
 __all__ = ["Course", "Options", "Unfixed", "allowed", "disputed", "joined", "unfixed"]
 
-_ORDER = {"refused": 0, "broken": 1, "degraded": 2, "served": 3}
+_ORDER = {"refused": 0, "broken": 1, "unknown": 1, "degraded": 2, "served": 3}
 
 
 @dataclass(frozen=True)

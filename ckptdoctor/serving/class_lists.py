@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from ckptdoctor.serving.contracts import Release
+from ckptdoctor.serving.contracts import Release, contracts
 
 __all__ = ["ClassLists", "asks_for", "lists_of"]
 
@@ -29,29 +30,40 @@ class ClassLists:
 
     def registers(self, name: str) -> bool | None:
         """Whether the release has a model class of this name."""
-        return self._holds(self.raw.get("registered"), name)
+        return self._has("registered", self.raw.get("registered"), name)
 
     def captures(self, how: str, name: str) -> bool | None:
-        """Whether the target class `name` has what a start with `how` (`eagle3`, `dflash`, `dspark`) asks it for."""
-        return self._holds(self.raw.get("captures", {}).get(how), name)
+        """Whether the target class `name` has what a start with `how` (`eagle3`, `dflash`, `dspark`) asks it for.
+
+        None, too, for a class that hands on what it does not have to the model inside of it.
+        """
+        if self._has("forwarding", self.raw.get("forwarding"), name):
+            return None
+        return self._has(how, self.raw.get("captures", {}).get(how), name)
 
     def knows_model_type(self, kind: str) -> bool | None:
         """Whether configs with this model_type are read without code of their own."""
-        return self._holds(self.raw.get("model_types"), kind)
+        return self._has("model_types", self.raw.get("model_types"), kind)
 
     def source_of(self, what: str) -> Mapping[str, Any]:
         """The list `what` (`registered`, `captures`, `model_types`) as an entry that an answer rests on."""
-        executed = self.at in self.raw.get("executed", ())
+        executed = self.at in self.raw.get("executed", {}).get(what, ())
         source = str(self.raw.get("sources", {}).get(what, ""))
         return {"from": self.at, "source": source, "evidence": "executed" if executed else "read"}
 
-    def _holds(self, table: Mapping[str, Any] | None, name: str) -> bool | None:
-        if self.at is None or table is None:
+    def _has(self, what: str, spans: Sequence[Mapping[str, Any]] | None, name: str) -> bool | None:
+        if self.at is None or spans is None:
             return None
-        found = table.get(name)
-        spans: Sequence[Mapping[str, str]] = found if isinstance(found, list) else [] if found is None else [found]
-        at = Release(self.release.contract, self.at)
-        return any(at.holds(span) for span in spans)
+        return name in _names(self.release.contract.engine, what, self.at)
+
+
+@lru_cache(maxsize=1024)
+def _names(engine: str, what: str, at: str) -> frozenset[str]:
+    """The names on one list in one release."""
+    contract = contracts()[engine]
+    raw, release = contract.lists, Release(contract, at)
+    spans = raw["captures"][what] if what in raw.get("captures", {}) else raw[what]
+    return frozenset(name for span in spans if release.holds(span) for name in span["names"])
 
 
 def lists_of(release: Release) -> ClassLists:

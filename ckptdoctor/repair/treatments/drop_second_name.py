@@ -19,7 +19,7 @@ from ckptdoctor.unknown import Unknown
 __all__ = ["propose"]
 
 _Style = tuple[str, str, str]
-_ORDER = {"refused": 0, "broken": 1, "degraded": 2, "served": 3}
+_ORDER = {"refused": 0, "broken": 1, "unknown": 1, "degraded": 2, "served": 3}
 
 
 def propose(case: Case) -> Proposed:
