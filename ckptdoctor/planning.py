@@ -16,6 +16,7 @@ from ckptdoctor.facts.launch_files import read_launch
 from ckptdoctor.findings import ServingRange
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.compat import Range, compatibility, fitting_ids
+from ckptdoctor.serving.config_edits import serving_edit
 from ckptdoctor.serving.contracts import Contract, Release
 from ckptdoctor.serving.outcomes import is_better
 from ckptdoctor.serving.releases import choose, remark_on
@@ -74,6 +75,13 @@ def better_releases(
     """The plan with the releases of its engine that serve the draft better, and the ids that would fit this one."""
     if plan.outcome == "served":
         return plan
+    contract = contracts()[plan.engine]
+    plan = replace(
+        plan,
+        edits=serving_edit(
+            facts, contract, plan, lambda changed: load_plan(changed, contract, plan.version, launch, trained_with)
+        ),
+    )
     ranges = compatibility(facts, [plan.engine], launch, trained_with)
     rows = [row for row in _rows(ranges) if is_better(row.outcome, plan.outcome)]
     # Where some releases serve it as trained, nobody needs those that almost do.
@@ -85,7 +93,6 @@ def better_releases(
         plan = replace(plan, elsewhere=tuple(f"{r.name} {r.releases}" for r in rows if r.outcome == "served"))
     if plan.trained is None or not any(c.kind in _OTHER_LAYERS for c in plan.capture_causes):
         return plan
-    contract = contracts()[plan.engine]
     fitting = fitting_ids(facts, contract, plan.version, plan.trained, launch)
     unread = Release(contract, plan.version).peek(contract.targets.get("ids_read_from"), None) == []
     plan = replace(plan, fitting=fitting, ids_unread=unread)
@@ -142,14 +149,22 @@ def newest_plans(facts: Facts, launch: Launch | None = None) -> tuple[LoadPlan, 
 def compat_for(
     path: str, engines: Sequence[str], *, target: str | None, launch: str | None, trained_with: str | None
 ) -> tuple[tuple[Range, ...], str]:
-    """The answers of all known releases (of the named engines), and one line that says what the draft is."""
-    named = list(dict.fromkeys(engine.strip().lower() for engine in engines))
-    for engine in named:
-        if engine not in contracts():
-            raise UsageError(f"unknown engine '{show(engine)}'; known are {listing(sorted(contracts()), 12)}")
+    """The answers of all known releases (of the named engines, or of one release each: `vllm==0.33.0`), and one line
+    that says what the draft is. Raises `UsageError`."""
+    named = list(dict.fromkeys(engine.strip() for engine in engines))
+    chosen = chosen_engines(named)
     writer = writer_named(trained_with)
     facts, line = _facts(path, target, launch)
-    return compatibility(facts, named or None, line, writer), title(facts)
+    if not named:
+        return compatibility(facts, None, line, writer), title(facts)
+    found: list[Range] = []
+    for engine, (contract, release, _) in zip(named, chosen, strict=True):
+        if "==" in engine or engine.lower() == "installed":
+            plan = load_plan(facts, contract, release, line, writer)
+            found.append(Range(contract.engine, contract.name, release, release, True, plan))
+        else:
+            found += compatibility(facts, [contract.engine], line, writer)
+    return tuple(found), title(facts)
 
 
 def installed_engine() -> str:

@@ -14,7 +14,13 @@ __all__ = ["compat"]
 @click.command()
 @click.argument("path")
 @target_option
-@click.option("--engine", "engines", multiple=True, metavar="NAME", help="Only this engine; may be repeated.")
+@click.option(
+    "--engine",
+    "engines",
+    multiple=True,
+    metavar="NAME[==RELEASE]",
+    help="Only this engine, or this release of it; may be repeated.",
+)
 @launch_option
 @click.option("--trained-with", metavar="TOOL", help="The writer whose way of counting layers is meant.")
 @format_option("text", "json")

@@ -47,6 +47,7 @@ def plan_data(plan: LoadPlan) -> dict[str, Any]:
         "wiring": {k: _list(v) if isinstance(v, tuple) else v for k, v in plan.wiring.items()},
         "errors": [f"{e.stage}: {e.reason}" for e in plan.errors],
         "unproven": list(plan.unproven),
+        "edits": [{"key": key, "value": value} for key, value in plan.edits],
         "remarks": list(plan.remarks),
         "release_remark": plan.release_remark,
         "executed": plan.executed,

@@ -50,6 +50,9 @@ def _otherwise(plan: LoadPlan) -> Iterator[Line]:
     """What would serve the draft better: other releases, and ids that this release would read as trained."""
     for release in plan.better:
         yield line(Segment("better: ", "label"), release, indent=2, hang=2)
+    if plan.edits:
+        text = f"with {plan.edit_text} in config.json this release serves it as trained (planned so)"
+        yield line(Segment("better: ", "label"), text, indent=2, hang=2)
     if plan.fitting is not None:
         yield line(
             Segment("better: ", "label"),
@@ -183,6 +186,8 @@ def compat_lines(ranges: Sequence[Range], title: str) -> Iterator[Line]:
         span = item.span
         said = Segment(SERVED[item.plan.outcome], OUTCOME_STYLE[item.plan.outcome])
         yield line(span.ljust(24), " ", said, indent=4)
+        if item.plan.release_remark is not None:
+            yield line(Segment(item.plan.release_remark, "warning"), indent=8, hang=2)
         for reason in item.plan.reasons[:_REASONS_SHOWN]:
             yield line(reason, indent=8, hang=2)
         if len(item.plan.reasons) > _REASONS_SHOWN:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ckptdoctor.serving.words import Reason
+from ckptdoctor.text import listing
 
 __all__ = ["RESTS_ON", "LoadPlan", "Parameter", "Refusal", "Stored"]
 
@@ -21,7 +23,7 @@ RESTS_ON: Mapping[str, tuple[str, ...]] = {
     "nothing": (
         "engine", "version", "label", "model_class", "other_class", "is_refused", "executed", "loading_executed",
         "capture_executed", "wiring_executed", "trained", "trained_certain", "better", "elsewhere", "fitting",
-        "layer_option", "layer_values", "ids_unread", "unproven", "is_load_open", "remarks", "release_remark",
+        "layer_option", "layer_values", "ids_unread", "edits", "edit_text", "unproven", "is_load_open", "remarks", "release_remark",
     ),
 }  # fmt: skip
 """Which facts of a plan are only as sure as the contract entries behind which part of it."""
@@ -121,6 +123,7 @@ class LoadPlan:
     engine takes the layers from a setting of its own and not from the draft, `layer_option` is its name and
     `layer_values` what it would have to be.
     `ids_unread` says that this release never reads the ids in the draft's config.
+    `edits` are keys of config.json and values with which this release serves the draft as trained, planned.
     `other_class` says that the class that is built is none for drafts of this kind (an ordinary model, or another kind
     of draft): what becomes of single parameters is then no diagnosis. `absent_layers` are the layers that are built and
     of which the file holds nothing. `elsewhere` names other engines that serve the draft as trained, where no release
@@ -150,6 +153,7 @@ class LoadPlan:
     layer_option: str | None = None
     layer_values: tuple[int, ...] | None = None
     ids_unread: bool = False
+    edits: tuple[tuple[str, Any], ...] = ()
     remarks: tuple[str, ...] = ()
     release_remark: str | None = None
     loading_executed: bool = True
@@ -180,6 +184,11 @@ class LoadPlan:
     def uninitialised(self) -> tuple[str, ...]:
         """Parameters that keep an initial value, wholly or in part, and are read."""
         return tuple(p.name for p in self.parameters if p.used and p.state in ("initial", "partly"))
+
+    @property
+    def edit_text(self) -> str:
+        """`transformer_layer_config.num_aux_hidden_states: 4`; empty without edits."""
+        return listing([f"{key}: {json.dumps(value)}" for key, value in self.edits], 4)
 
     @property
     def label(self) -> str:

@@ -11,9 +11,6 @@ from ckptdoctor.serving.plan import LoadPlan
 __all__ = ["CPU_ONLY", "CPU_STOPS", "Answer", "compare"]
 
 # What the oracles reach; a refusal at the first forward comes after loading and is not seen by them.
-_NO_CLAIM = ("everything:", "what ", "how this release takes the values")
-"""How the sentences begin with which a plan says that it does not know."""
-
 _STAGES = ("config", "class", "construct", "start", "load")
 
 
@@ -34,7 +31,8 @@ CPU_STOPS = {("sglang", "get_rope_cpu"): "latent attention on a CPU insists on r
 
 @dataclass(frozen=True)
 class Answer:
-    """`agree`, `refused` (both refuse), `differ`, or `silent` where the real load says nothing about the draft."""
+    """`agree`, `refused` (both refuse), `differ`, `unknown` where the plan does not know what is loaded, or `silent` where
+    the real load says nothing about the draft."""
 
     word: str
     differences: tuple[str, ...] = field(default=())
@@ -49,9 +47,9 @@ def compare(plan: LoadPlan, truth: Mapping[str, Any]) -> Answer:
         return Answer("silent")
     if error is not None and (error["type"] == "Ended" or error["stage"] in ("target config", "server", "groups")):
         return Answer("silent")
-    if any(text.startswith(_NO_CLAIM) for text in plan.unproven):
-        return Answer("silent")
     refusals = [e for e in plan.errors if e.stage in _STAGES]
+    if plan.is_load_open and not (error is not None and refusals):
+        return Answer("unknown")
     if error is not None:
         if refusals:
             return Answer("refused")

@@ -30,7 +30,7 @@ from tests.conformance.compare import Answer, compare
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "drafts"
-MARKS = {"agree": ".", "refused": "r", "differ": "X", "silent": "-"}
+MARKS = {"agree": ".", "refused": "r", "differ": "X", "unknown": "?", "silent": "-"}
 
 Matrix = dict[str, dict[str, Answer]]
 """Release (`sglang-0.5.4`) → name of the draft → answer."""
@@ -126,7 +126,7 @@ def show(matrix: Matrix) -> str:
         count = {word: sum(a.word == word for a in matrix[release].values()) for word in MARKS}
         lines.append(
             f"{release}: {count['agree']} agree, {count['refused']} refused by both, {count['differ']} differ, "
-            f"{count['silent']} say nothing"
+            f"{count['unknown']} unknown to the plan, {count['silent']} say nothing"
         )
     for release in releases:
         for name, answer in matrix[release].items():
