@@ -19,7 +19,7 @@ __all__ = ["compat"]
     "engines",
     multiple=True,
     metavar="NAME[==RELEASE]",
-    help="Only this engine, or this release of it; may be repeated.",
+    help="An engine, or a release of it.",
 )
 @launch_option
 @click.option("--trained-with", metavar="TOOL", help="The writer whose way of counting layers is meant.")

@@ -78,11 +78,11 @@ def _candidates(facts: Facts, contract: Contract) -> Iterator[Edit]:
 def _shown(facts: Facts) -> Iterator[Edit]:
     """Keys and the values that tensors, or other keys of the same file, show."""
     draft = facts.draft
-    if draft.aux.ids is not None and not draft.block:
-        yield "eagle_aux_hidden_state_layer_ids", list(draft.aux.ids)
     states = None if draft.fc is None or isinstance(draft.fc, Unknown) else draft.fc.states
     if states is not None and not draft.block:
         yield "num_aux_hidden_states", states
+    if draft.aux.ids is not None and not draft.block:
+        yield "eagle_aux_hidden_state_layer_ids", list(draft.aux.ids)
     size = facts.vocab.draft_size
     if not isinstance(size, Unknown) and size is not None:
         yield "draft_vocab_size", size

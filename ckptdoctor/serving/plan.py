@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ckptdoctor.serving.words import Reason
-from ckptdoctor.text import listing
+from ckptdoctor.text import show
 
 __all__ = ["RESTS_ON", "LoadPlan", "Parameter", "Refusal", "Stored"]
 
@@ -23,7 +23,8 @@ RESTS_ON: Mapping[str, tuple[str, ...]] = {
     "nothing": (
         "engine", "version", "label", "model_class", "other_class", "is_refused", "executed", "loading_executed",
         "capture_executed", "wiring_executed", "trained", "trained_certain", "better", "elsewhere", "fitting",
-        "layer_option", "layer_values", "ids_unread", "edits", "edit_text", "unproven", "is_load_open", "remarks", "release_remark",
+        "layer_option", "layer_values", "ids_unread", "edits", "edit_text", "unproven", "is_load_open",
+        "remarks", "release_remark",
     ),
 }  # fmt: skip
 """Which facts of a plan are only as sure as the contract entries behind which part of it."""
@@ -188,7 +189,7 @@ class LoadPlan:
     @property
     def edit_text(self) -> str:
         """`transformer_layer_config.num_aux_hidden_states: 4`; empty without edits."""
-        return listing([f"{key}: {json.dumps(value)}" for key, value in self.edits], 4)
+        return " and ".join(show(f"{key}: {json.dumps(value)}", 400) for key, value in self.edits)
 
     @property
     def label(self) -> str:

@@ -31,8 +31,8 @@ CPU_STOPS = {("sglang", "get_rope_cpu"): "latent attention on a CPU insists on r
 
 @dataclass(frozen=True)
 class Answer:
-    """`agree`, `refused` (both refuse), `differ`, `unknown` where the plan does not know what is loaded, or `silent` where
-    the real load says nothing about the draft."""
+    """`agree`, `refused` (both refuse), `differ`, `unknown` where the plan does not know what is loaded, or `silent`
+    where the real load says nothing about the draft."""
 
     word: str
     differences: tuple[str, ...] = field(default=())

@@ -16,7 +16,7 @@ from ckptdoctor.facts.launch import parse_launch
 from ckptdoctor.serving import contracts
 from ckptdoctor.serving.boundaries import default_boundaries, reach, spread, to_boundaries
 from ckptdoctor.serving.capture import PHASES, capture
-from ckptdoctor.serving.contracts import Release
+from ckptdoctor.serving.contracts import Reader, Release
 from ckptdoctor.serving.settings import Settings
 
 ENGINES = [name for name, contract in contracts().items() if contract.targets]
