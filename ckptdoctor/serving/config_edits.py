@@ -53,13 +53,19 @@ def edited(facts: Facts, edits: tuple[Edit, ...]) -> Facts | None:
     value = dict(document.object) if document is not None else {}
     for key, new in edits:
         parts = key.split(".")
-        at: Any = value
-        for part in parts[:-1]:
-            at = at.get(part, {}) if isinstance(at, dict) else None
-            if at is None:
-                return None
+        if not _can_stand(value, parts[:-1]):
+            return None
         value = with_value(value, parts, new)
     return replace(facts, config=Config(JsonDocument("config.json", value, True), knowledge()))
+
+
+def _can_stand(value: Any, parents: list[str]) -> bool:
+    """Whether the `parents` of a key are mappings, or are not there."""
+    for part in parents:
+        if not isinstance(value, dict):
+            return False
+        value = value.get(part, {})
+    return isinstance(value, dict)
 
 
 def _candidates(facts: Facts, contract: Contract) -> Iterator[Edit]:
