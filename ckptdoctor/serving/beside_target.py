@@ -39,8 +39,11 @@ def symbols_beside(
     gemma = str(settings.get("model_type")).startswith("gemma")
     if facts.target is not None and not asked and not gemma and facts.config.at("hidden_size") is not None:
         word = target_dtype(facts.target)
-        found["own_dtype"] = own_dtype([settings.get("torch_dtype"), settings.get("dtype")])
+        own = [settings.get("torch_dtype"), settings.get("dtype")]
+        found["own_dtype"] = own_dtype(own)
         found["target_dtype"] = word if isinstance(word, Unknown) else own_dtype([word])
+        if isinstance(word, Unknown) and own == [None, None]:  # both are read by the same code, and say the same
+            found["target_dtype"] = found["own_dtype"]
     return found
 
 

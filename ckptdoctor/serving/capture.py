@@ -13,7 +13,7 @@ from typing import Any
 from ckptdoctor.facts import Target
 from ckptdoctor.facts.launch import Launch
 from ckptdoctor.serving.boundaries import default_boundaries, reach, spread, to_boundaries
-from ckptdoctor.serving.class_lists import asks_for, lists_of
+from ckptdoctor.serving.class_lists import lists_of
 from ckptdoctor.serving.contracts import Evidence, Reader, Release
 from ckptdoctor.serving.plan import Refusal
 from ckptdoctor.serving.settings import Settings, evaluate
@@ -118,7 +118,7 @@ def _supported(reader: Reader, row: Mapping[str, Any] | None, target: Target, ki
     name, engine, lists = show(target.architecture), reader.contract.name, lists_of(reader.release)
     if row is None or "*" not in row["classes"]:
         # What a start asks the class for: a list read whole is proof either way, a row without a list is one way only.
-        passes = None if target.architecture is None else lists.captures(asks_for(lists, kind), target.architecture)
+        passes = None if target.architecture is None else lists.captures(kind, target.architecture)
         if passes is not None:
             reader.note(lists.source_of("captures"))
         if passes is False:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ckptdoctor.serving.contracts import Release, contracts
 
-__all__ = ["ClassLists", "asks_for", "lists_of"]
+__all__ = ["ClassLists", "lists_of"]
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,22 @@ class ClassLists:
         """Whether the release has a model class of this name."""
         return self._has("registered", self.raw.get("registered"), name)
 
-    def captures(self, how: str, name: str) -> bool | None:
-        """Whether the target class `name` has what a start with `how` (`eagle3`, `dflash`, `dspark`) asks it for.
+    @property
+    def may_fall_back(self) -> bool:
+        """Whether a name that the Transformers library knows is served without a class of the engine's own."""
+        rows = [{**row, "value": row["transformers"]} for row in self.raw.get("fallback", ())]
+        return bool(self.release.peek(rows, False))
+
+    def captures(self, algorithm: str, name: str) -> bool | None:
+        """Whether the target class `name` has what a start with a draft of this algorithm asks it for.
 
         None, too, for a class that hands on what it does not have to the model inside of it.
         """
         if self._has("forwarding", self.raw.get("forwarding"), name):
             return None
-        return self._has(how, self.raw.get("captures", {}).get(how), name)
+        asked = self.release.peek(_as_timeline(self.raw.get("asks", {}).get(algorithm, ())))
+        found = [self._has(how, self.raw.get("captures", {}).get(how), name) for how in asked or ()]
+        return True if True in found else False if found and None not in found else None
 
     def knows_model_type(self, kind: str) -> bool | None:
         """Whether configs with this model_type are read without code of their own."""
@@ -47,7 +55,8 @@ class ClassLists:
 
     def source_of(self, what: str) -> Mapping[str, Any]:
         """The list `what` (`registered`, `captures`, `model_types`) as an entry that an answer rests on."""
-        executed = self.at in self.raw.get("executed", {}).get(what, ())
+        # The engine itself was asked for its interfaces alone.
+        executed = what == "captures" and self.at in self.raw.get("executed", ())
         source = str(self.raw.get("sources", {}).get(what, ""))
         return {"from": self.at, "source": source, "evidence": "executed" if executed else "read"}
 
@@ -76,7 +85,5 @@ def lists_of(release: Release) -> ClassLists:
     return ClassLists(release, raw, at)
 
 
-def asks_for(lists: ClassLists, algorithm: str) -> str:
-    """What a start with a draft of this algorithm asks the target's class for: the list `captures` that decides."""
-    wanted = lists.raw.get("asks", {}).get(algorithm, algorithm)
-    return wanted if wanted in lists.raw.get("captures", {}) else "eagle3"
+def _as_timeline(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [{**row, "value": row["any_of"]} for row in rows]

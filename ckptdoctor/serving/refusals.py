@@ -46,7 +46,7 @@ def row_refusals(
 def _filled(reason: Any, symbols: Mapping[str, Any]) -> str:
     text = str(reason)
     for name, value in symbols.items():
-        text = text.replace(f"{{{name}}}", show(value))
+        text = text.replace(f"{{{name}}}", "…" if isinstance(value, Unknown) else show(value))
     return text
 
 

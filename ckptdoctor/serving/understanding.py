@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ckptdoctor.facts import Facts
+from ckptdoctor.facts.classes import is_ordinary
 from ckptdoctor.serving.class_lists import lists_of
 from ckptdoctor.serving.contracts import Evidence, Reader, Release
 from ckptdoctor.serving.plan import Refusal
@@ -146,6 +147,9 @@ def _no_class(name: str | None, reader: Reader, opens: list[Reason]) -> Refusal 
     """The refusal where the release is known to have no class of this name; else that is open."""
     lists, contract = lists_of(reader.release), reader.contract
     known = lists.registers(name or "")
+    if known is False and lists.may_fall_back and is_ordinary(name or ""):
+        opens.append(Reason("open", "fallback_class", {"name": show(name or "")}))
+        return None
     whole = next((row for row in contract.raw.get("whole", ()) if reader.holds(row)), None)
     if known is False or (known is None and whole is not None):
         reader.note(lists.source_of("registered") if known is False else whole or {})
