@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ckptdoctor.errors import UsageError
@@ -284,6 +284,10 @@ def test_any_order_of_words_is_read_or_refused_in_a_sentence(words: list[str]) -
     tokens=st.integers(0, 10**8),
     equals=st.booleans(),
 )
+@example(method="eagle", path="$A", tokens=0, equals=True)
+@example(method="eagle", path="$A", tokens=0, equals=False)
+@example(method="eagle3", path="$DRAFT", tokens=3, equals=True)
+@example(method="eagle3", path="a'b$A\"`c`", tokens=3, equals=True)
 def test_what_is_quoted_for_a_shell_comes_back(method: str, path: str, tokens: int, equals: bool) -> None:
     between = "=" if equals else " "
     config = shlex.quote(json.dumps({"method": method, "model": path, "num_speculative_tokens": tokens}))
