@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ckptdoctor.errors import UsageError
@@ -257,7 +257,6 @@ def test_the_length_of_a_line_is_bounded() -> None:
         parse_launch("x" * (LINE_LIMIT + 1))
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_read_or_refused_in_a_sentence(text: str) -> None:
     said = refusal(text)
@@ -270,14 +269,12 @@ WORDS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.lists(WORDS, max_size=12))
 def test_any_order_of_words_is_read_or_refused_in_a_sentence(words: list[str]) -> None:
     said = refusal(" ".join(words))
     assert said is None or said.startswith("--speculative-config is no JSON")
 
 
-@settings(deadline=None)
 @given(
     method=st.sampled_from(["eagle", "eagle3", "dflash", "dspark", "mtp"]),
     path=st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=30),
