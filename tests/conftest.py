@@ -1,12 +1,14 @@
-"""What the tests share: the builder of the fixtures on the path, and each recipe built once."""
+"""What the tests share: the builder of the fixtures on the path, each recipe built once, and how property tests run."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from recipe_cases import Built
@@ -15,6 +17,15 @@ ROOT = Path(__file__).resolve().parents[1]
 for folder in (ROOT / "fixtures", ROOT / "tests" / "fixtures"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
+
+SLOW = [HealthCheck.too_slow]
+# A busy machine is no failure: nothing is timed. `steady` tries the same few examples every time, so that no run fails
+# by luck; `searching` looks for new ones, and prints what brings a found one back. A test sets no number of its own.
+settings.register_profile("steady", max_examples=30, derandomize=True, deadline=None, suppress_health_check=SLOW)
+settings.register_profile(
+    "searching", max_examples=300, derandomize=False, deadline=None, suppress_health_check=SLOW, print_blob=True
+)
+settings.load_profile(os.environ.get("CKPTDOCTOR_HYPOTHESIS") or "steady")
 
 
 @pytest.fixture(scope="session")

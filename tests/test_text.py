@@ -7,7 +7,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ckptdoctor.text import LIMIT, listing, plural, show
@@ -16,7 +16,6 @@ ANY = st.text(st.characters(), max_size=300)
 LONGEST_ESCAPE = len("\\U0010ffff")
 
 
-@settings(deadline=None)
 @given(ANY, st.integers(0, 200))
 def test_what_is_shown_is_harmless(text: str, limit: int) -> None:
     shown = show(text, limit)
@@ -26,13 +25,11 @@ def test_what_is_shown_is_harmless(text: str, limit: int) -> None:
     assert len(shown.splitlines()) <= 1
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), max_size=LIMIT))
 def test_ordinary_text_is_shown_as_it_is(text: str) -> None:
     assert show(text) == text
 
 
-@settings(deadline=None)
 @given(st.characters())
 def test_each_character_is_itself_or_its_escape(char: str) -> None:
     shown = show(char)
@@ -92,7 +89,6 @@ def test_listing_escapes_and_cuts_each_item() -> None:
     assert listing(["\n", "x" * 100], 3) == "\\x0a and " + "x" * 80 + "… (+20 characters)"
 
 
-@settings(deadline=None)
 @given(st.lists(ANY), st.integers(1, 6))
 def test_a_listing_is_harmless_and_bounded(items: list[str], limit: int) -> None:
     text = listing(items, limit)

@@ -11,13 +11,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ckptdoctor.audit.places import weighty
 from ckptdoctor.audit.rows import Row, is_row
-from ckptdoctor.errors import CannotExamineError
+from ckptdoctor.errors import CannotExamineError, UsageError
 from ckptdoctor.text import show
 
 __all__ = ["RESULTS", "State", "open_state"]
 
 RESULTS, _LOCK = "results.jsonl", "lock"
+_LOOK = 1 << 20
+_START = b'{"id": "'
 _HEAD = re.compile(rb'\{"id": "([0-9a-f]{32})"')
 
 
@@ -113,13 +116,41 @@ class State:
         self._write = -1
 
 
+def check_folder(folder: Path) -> None:
+    """See that results may be kept in `folder`: it holds no model, and no file of their name that is another's.
+
+    Raises `UsageError`.
+    """
+    said = f"--out {show(folder, 4096)}"
+    try:
+        names = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+        held = next((name for name in names if name == "config.json" or weighty([name])), None)
+        if held is not None:
+            raise UsageError(f"{said}: holds {show(held)}, and nothing is written beside a model; name another folder")
+        if RESULTS in names and not _is_ours(folder / RESULTS):
+            raise UsageError(f"{said}: the {RESULTS} in it is of no audit; name another folder")
+    except OSError as error:
+        raise CannotExamineError(f"{said}: cannot be used ({show(error.strerror or error)})") from None
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether `path` is empty or has a row of an audit in its beginning. A link is left to `open_state` to refuse."""
+    if path.is_symlink() or not path.is_file():
+        return True
+    with path.open("rb") as file:
+        head = file.read(_LOOK)
+    return _START.startswith(head[: len(_START)]) or any(_HEAD.match(line) for line in head.split(b"\n"))
+
+
 @contextmanager
 def open_state(folder: Path, fresh: bool) -> Iterator[State]:
     """The state in `folder`, which is made where it is not there; nobody else can use it until the end.
 
-    With `fresh` what is in it is forgotten. Raises `CannotExamineError` when it cannot be used, or another audit does.
+    With `fresh` what is in it is forgotten. Raises `CannotExamineError` when it cannot be used, or another audit does,
+    and `UsageError` where it is no place for results.
     """
     shown = show(folder, 4096)
+    check_folder(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)

@@ -24,6 +24,7 @@ from ckptdoctor.cli.output import (
     selection_options,
     target_option,
 )
+from ckptdoctor.cli.reading import reads_of
 from ckptdoctor.text import plural, show
 
 if TYPE_CHECKING:
@@ -113,24 +114,28 @@ def scan(
 
     from ckptdoctor import policy as policies
     from ckptdoctor.examining import examine_paths
+    from ckptdoctor.outputs import BASELINE, Output, check_places
     from ckptdoctor.report import capped, render, surface_for
     from ckptdoctor.report.reporters import check_format
     from ckptdoctor.report.wording import PATH_LIMIT, failure, total
-    from ckptdoctor.whole_file import check_place, write_whole
+    from ckptdoctor.whole_file import write_whole
 
     wanted = [_form(text) for text in reports]
-    places = [("--report", place) for _, place in wanted]
-    places += [("--output", output)] if output is not None else []
-    places += [("--write-baseline", write_baseline)] if write_baseline is not None else []
-    if len({place for _, place in places}) < len(places):
-        raise click.UsageError("two reports are to be written to the same file")
-    for option, place in places:
-        check_place(place, option, [*paths, *(p for p in (target, against) if p is not None)])
-    for form in {fmt, *(form for form, _ in wanted)}:
-        check_format(form)
+    places = [Output("--report", place) for _, place in wanted]
+    places += [Output("--output", output)] if output is not None else []
+    places += [Output("--write-baseline", write_baseline, BASELINE)] if write_baseline is not None else []
     policy = project_policy(policy_file)
     level = fail_on or policy.fail_on
     known = baseline if baseline is not None else policy.baseline
+    known = known if write_baseline is None else None  # all findings are written, whatever is known
+    if places:
+        reads = reads_of(
+            paths, target=target, against=against, launch=launch, token_counts=token_counts, rules=rule_dirs,
+            policy=policy, baseline=known,
+        )  # fmt: skip
+        check_places(places, reads)
+    for form in {fmt, *(form for form, _ in wanted)}:
+        check_format(form)
     with _reading() if policy.deep or deep or against is not None else nullcontext():
         examined = examine_paths(
             paths,
@@ -144,10 +149,12 @@ def scan(
             deep=deep,
             against=against,
             policy=policy,
-            baseline=policies.read_baseline(known) if known is not None and write_baseline is None else None,
+            baseline=policies.read_baseline(known) if known is not None else None,
             illustrated="html" in (fmt, *(form for form, _ in wanted)),
         )
     report = replace(capped(examined), fail_on=level)
+    if places:
+        check_places(places, reads)  # a scan takes its time, and a link may have come to one of the places
     for form, place in wanted:
         write_whole(place, render(report, form))
     if output is None:

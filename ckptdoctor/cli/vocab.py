@@ -37,6 +37,7 @@ def show(path: str, target: str | None, token_counts: str | None, svg: str | Non
     PATH is a draft, or a token map of FR-Spec (--speculative-token-map). With --token-counts: how much of real text it
     can propose. With the target's weights: whether the rows of both heads agree.
     """
+    from ckptdoctor.cli.reading import reads_of
     from ckptdoctor.report import surface_for
     from ckptdoctor.report.render import render_lines
     from ckptdoctor.report.vocab_json import page_text
@@ -44,7 +45,9 @@ def show(path: str, target: str | None, token_counts: str | None, svg: str | Non
     from ckptdoctor.vocab.page import page_of
     from ckptdoctor.vocab.pictures import check_picture, write_picture
 
-    place = None if svg is None else check_picture(svg, path)
+    place = None
+    if svg is not None:
+        place = check_picture(svg, path, reads_of([path], target=target, token_counts=token_counts))
     with _busy("counting tokens" if token_counts else "reading"):
         page = page_of(path, target=target, token_counts=token_counts)
     if place is not None:

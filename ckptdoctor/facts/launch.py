@@ -146,6 +146,7 @@ def _launch(text: str, source: LaunchSource, environment: Mapping[str, str], rel
         option = line.options.get(given.name)
         if given.member is None and option is not None:
             _take(values, is_open, option.field, option.kind, given.value, option.value, given.open)
+    held_open = any(given.open for given in source.options.given if given.name in line.object_names)
     for name, value in source.options.object.items():
         member = line.members.get(name)
         if member is not None:
@@ -156,7 +157,7 @@ def _launch(text: str, source: LaunchSource, environment: Mapping[str, str], rel
                 member.kind,
                 value,
                 member.value,
-                isinstance(value, str) and "$" in value and source.options.has_open,
+                isinstance(value, str) and "$" in value and held_open,
             )
     environment = {**environment, **container_environment(source.options)}
     for name, row in line.raw.get("environment", {}).items():

@@ -21,7 +21,7 @@ from ckptdoctor.facts.launch_engines import EngineLine, engine_lines
 from ckptdoctor.facts.launch_words import without_documents
 from ckptdoctor.text import show
 
-__all__ = ["FILE_LIMIT", "read_launch"]
+__all__ = ["FILE_LIMIT", "launch_files", "read_launch"]
 
 FILE_LIMIT = 1024 * 1024
 """Bytes of a file with a launch line at most."""
@@ -44,6 +44,18 @@ def read_launch(value: str) -> Launch:
         return _of_data(place, text) if data else _of_script(place, text)
     except UsageError as error:
         raise UsageError(f"{show(place.name)}: {error}") from None
+
+
+def launch_files(value: str) -> tuple[Path, ...]:
+    """The files that `read_launch` reads for `value`, and the token map that the line names. Raises `UsageError`."""
+    place, found = _place(value), read_launch(value)
+    folder = Path() if place is None else place.parent
+    line = found.source.engine
+    named = None if line is None else found.source.options.last(line.raw.get("config_files", ()))
+    places = [] if place is None else [place]
+    if named is not None and named.value:
+        places += _config_places(named.value, folder)
+    return (*places, *([Path(found.token_map)] if found.token_map else ()))
 
 
 def _place(value: str) -> Path | None:
@@ -258,11 +270,15 @@ def _environment(value: Any) -> dict[str, str]:
     return found
 
 
+def _config_places(name: str, folder: Path) -> tuple[Path, ...]:
+    return (folder / name, Path(name))
+
+
 def _config(name: str, folder: Path, documents: Mapping[str, str]) -> Mapping[str, Any] | None:
     """The options in the file that a command names, where it is at hand and can be read."""
     text: str | None = documents.get(name)
     if text is None:
-        for place in (folder / name, Path(name)):
+        for place in _config_places(name, folder):
             try:
                 if place.suffix.lower() in _DATA and place.is_file() and place.stat().st_size <= FILE_LIMIT:
                     text = place.read_text(encoding="utf-8")

@@ -47,11 +47,6 @@ class Options:
     object_open: bool = False
     plain: tuple[Word, ...] = ()
 
-    @property
-    def has_open(self) -> bool:
-        """Whether a variable of the shell is left in any value."""
-        return any(given.open for given in self.given)
-
     def last(self, names: Iterable[str]) -> Given | None:
         """The last option of these names, which is the one that counts."""
         wanted = frozenset(names)

@@ -1,14 +1,15 @@
 """Shell text → commands of words, each with its place in the text. Nothing is executed or expanded.
 
 Quotes and backslashes are read as a POSIX shell does; `$name` and `${name}` are replaced where the text itself gives
-the variable a plain value, and left as they are otherwise.
+the variable a plain value, and left as they are otherwise. What a shell takes as it stands (in single quotes, after a
+backslash) is never replaced, whatever stands beside it in the same word.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ckptdoctor.errors import UsageError
 
@@ -23,6 +24,9 @@ _OPEN = re.compile(r"\$[A-Za-z_{(]|`")
 _EXPANDED_LIMIT = 64 * 1024
 _DOCUMENTS_LIMIT = 64
 _DOCUMENT_LINES = 4096
+
+_Part = tuple[str, bool]
+"""A piece of a word, and whether a shell takes it as it stands. A name of a variable never goes on in the next one."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ def commands_of(text: str, *, comments: bool = False) -> list[Command]:
     With `comments` what follows a `#` at the beginning of a word is left out, and a line end ends a command.
     Raises `UsageError` for quotes that do not close.
     """
-    known: dict[str, str] = {}
+    known: dict[str, Word] = {}
     found: list[Command] = []
     words: list[Word] = []
     for token in (*_tokens(text, comments), None):
@@ -65,7 +69,7 @@ def commands_of(text: str, *, comments: bool = False) -> list[Command]:
     return found
 
 
-def _command(words: list[Word], known: dict[str, str]) -> Command:
+def _command(words: list[Word], known: dict[str, Word]) -> Command:
     """The command, and into `known` what it sets for those after it."""
     first = 0
     while first < len(words) and _ASSIGNMENT.fullmatch(words[first].text):
@@ -78,30 +82,57 @@ def _command(words: list[Word], known: dict[str, str]) -> Command:
             here |= _assigned(words[first:])
         else:
             known |= _assigned(words[first:])
-    return Command(tuple(words), {**known, **here})
+    return Command(tuple(words), {name: value.text for name, value in {**known, **here}.items()})
 
 
-def _assigned(words: list[Word]) -> dict[str, str]:
-    found = (_ASSIGNMENT.fullmatch(word.text) for word in words)
-    return {match[1]: match[2] for match in found if match is not None}
+def _assigned(words: list[Word]) -> dict[str, Word]:
+    """The value of each variable that these words set, as a word: with whether a variable is left in it."""
+    found = ((word, _ASSIGNMENT.fullmatch(word.text)) for word in words)
+    return {match[1]: replace(word, text=match[2]) for word, match in found if match is not None}
 
 
-def _expanded(token: tuple[Word, bool], known: Mapping[str, str]) -> Word:
-    word, literal = token
-    if literal or "$" not in word.text:
-        return word
+@dataclass(frozen=True)
+class _Token:
+    """A word before variables are replaced. `cut` says that it ends with `$(`: what stands there is not known."""
+
+    parts: tuple[_Part, ...]
+    start: int
+    end: int
+    cut: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join(text for text, _ in self.parts)
+
+
+def _expanded(token: _Token, known: Mapping[str, Word]) -> Word:
+    """The word with its variables replaced."""
+    is_open, room = token.cut, _EXPANDED_LIMIT
 
     def value(match: re.Match[str]) -> str:
-        name = match[1] or match[3]
-        return known.get(name, match[2] if match[2] is not None else match[0])
+        nonlocal is_open, room
+        given = known.get(match[1] or match[3])
+        if given is not None:
+            # A value that holds a variable again stays as it is: one pass cannot run away.
+            is_open = is_open or given.open
+            text = given.text[:room]
+            room -= len(text)
+            return text
+        is_open = is_open or match[2] is None
+        return match[0] if match[2] is None else match[2]
 
-    # A value that holds a variable again stays as it is: one pass cannot run away.
-    text = _VARIABLE.sub(value, word.text)[:_EXPANDED_LIMIT]
-    return Word(text, word.start, word.end, _OPEN.search(text) is not None)
+    pieces: list[str] = []
+    for text, literal in token.parts:
+        if literal:
+            pieces.append(text)
+            continue
+        is_open = is_open or _OPEN.search(_VARIABLE.sub("", text)) is not None
+        pieces.append(_VARIABLE.sub(value, text))
+    return Word("".join(pieces)[:_EXPANDED_LIMIT], token.start, token.end, is_open)
 
 
-def _tokens(text: str, comments: bool) -> Iterator[tuple[Word, bool] | None]:
-    """The words, each with whether it stood in single quotes alone; None for an operator that ends a command."""
+def _tokens(text: str, comments: bool) -> Iterator[_Token | None]:
+    """The words; None for an operator that ends a command."""
     index, size = 0, len(text)
     while index < size:
         char = text[index]
@@ -119,21 +150,29 @@ def _tokens(text: str, comments: bool) -> Iterator[tuple[Word, bool] | None]:
             end = text.find("\n", index)
             index = size if end < 0 else end
         else:
-            word, literal, index = _word(text, index)
-            if not (text[index : index + 1] in ("<", ">") and word.text.isdecimal()):
-                yield word, literal
+            token = _word(text, index)
+            index = token.end
+            if not (text[index : index + 1] in ("<", ">") and token.text.isdecimal()):
+                yield token
 
 
 def _after_redirection(text: str, index: int) -> int:
     while index < len(text) and text[index] in "<>&| \t":
         index += 1
-    return _word(text, index)[2] if index < len(text) and text[index] not in ";\n()" else index
+    return _word(text, index).end if index < len(text) and text[index] not in ";\n()" else index
 
 
-def _word(text: str, start: int) -> tuple[Word, bool, int]:
-    """The word at `start`, whether it may not be expanded, and the place after it."""
-    parts: list[str] = []
-    index, size, literal = start, len(text), True
+def _word(text: str, start: int) -> _Token:
+    """The word at `start`."""
+    parts: list[_Part] = []
+    plain: list[str] = []
+    index, size = start, len(text)
+
+    def ended() -> None:
+        if plain:
+            parts.append(("".join(plain), False))
+            plain.clear()
+
     while index < size:
         char = text[index]
         if text.startswith(("\\\n", "\\\r\n"), index):
@@ -141,42 +180,50 @@ def _word(text: str, start: int) -> tuple[Word, bool, int]:
         elif char == "\\":
             if index + 1 >= size:
                 raise UsageError("the launch line cannot be read: No escaped character")
-            parts.append(text[index + 1])
+            ended()
+            parts.append((text[index + 1], True))
             index += 2
         elif char in "'\"":
-            part, index = _quoted(text, index)
-            literal = literal and char == "'"
-            parts.append(part)
+            ended()
+            index = _quoted(text, index, parts)
         elif char in " \t\r\v\f\n;|&()<>":
             break
+        elif text.startswith("${", index) and 0 < (end := text.find("}", index)) - index < 256:
+            plain.append(text[index : end + 1])
+            index = end + 1
         else:
-            literal = False
-            if text.startswith("${", index) and 0 < (end := text.find("}", index)) - index < 256:
-                parts.append(text[index : end + 1])
-                index = end + 1
-            else:
-                parts.append(char)
-                index += 1
-    return Word("".join(parts), start, index), literal, index
+            plain.append(char)
+            index += 1
+    cut = plain[-1:] == ["$"] and text[index : index + 1] == "("
+    ended()
+    return _Token(tuple(parts), start, index, cut)
 
 
-def _quoted(text: str, start: int) -> tuple[str, int]:
-    """What stands in the quotes that begin at `start`, and the place after them."""
+def _quoted(text: str, start: int, parts: list[_Part]) -> int:
+    """Add to `parts` what stands in the quotes that begin at `start`; the place after them."""
     quote = text[start]
-    parts: list[str] = []
+    here: list[str] = []
     index = start + 1
+
+    def ended() -> None:
+        if here:
+            parts.append(("".join(here), quote == "'"))
+            here.clear()
+
     while index < len(text):
         char = text[index]
         if char == quote:
-            return "".join(parts), index + 1
+            ended()
+            return index + 1
         if text.startswith(("\\\n", "\\\r\n"), index):
             # A shell keeps it within single quotes; pasted lines mean the continuation all the same.
             index += 3 if text[index + 1] == "\r" else 2
         elif char == "\\" and quote == '"' and text[index + 1 : index + 2] in ("\\", '"', "$", "`"):
-            parts.append(text[index + 1])
+            ended()
+            parts.append((text[index + 1], True))
             index += 2
         else:
-            parts.append(char)
+            here.append(char)
             index += 1
     raise UsageError("the launch line cannot be read: No closing quotation")
 

@@ -57,7 +57,7 @@ def read_token_counts(path: str, tokenizer: Path | None = None) -> TokenCounts:
     `tokenizer` is the target's tokenizer.json, needed where the files hold text. Several files are added up. Raises
     `CannotExamineError` with one sentence for anything that holds no counts, ids or text of one kind.
     """
-    files = _files(path)
+    files = count_files(path)
     tally, kinds = Tally(path), []
     for place in files:
         tally.name = path if len(files) == 1 else str(place)
@@ -83,7 +83,7 @@ def _reader(place: Path, path: str) -> Callable[[Path, Tally, Path | None], str]
     raise CannotExamineError(f"--token-counts {show(path)}: the name of a file with counts or text ends in {known}")
 
 
-def _files(path: str) -> list[Path]:
+def count_files(path: str) -> list[Path]:
     """The files that `path` stands for, in the order of their names. Raises `CannotExamineError`."""
     place = Path(path)
     try:

@@ -23,7 +23,7 @@ __all__ = ["report", "write_json"]
 
 def report(watch: DraftWatch, look: Look, values: dict[str, Any], shared: set[int] | None, map_at: str | None) -> None:
     """Writes the report of one look; runs in the recorder's own thread."""
-    session, settings = watch.session, watch.session.settings
+    session = watch.session
     seen = _observation(watch, look, values, shared, map_at)
     plan, why = plan_beside(seen.draft, seen.target, seen.engine, seen.release)
     found = verdict(seen, plan, why)
@@ -35,8 +35,8 @@ def report(watch: DraftWatch, look: Look, values: dict[str, Any], shared: set[in
     if session.speaks():
         session.tell(seen_line(seen))
         session.tell(found.line, bad=not found.good)
-    if settings.folder is not None:
-        path = settings.folder / watch.file_name("record", "json")
+    if watch.folder is not None:
+        path = watch.folder / watch.file_name("record", "json")
         write_json(path, {"seen": seen.as_json(), "good": found.good, "problems": found.problems, "line": found.line})
         if session.speaks():
             session.tell(say("log", "report", path=path))

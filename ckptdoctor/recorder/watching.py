@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import weakref
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ckptdoctor.outputs import same_place
 from ckptdoctor.recorder.comparing import Verdict
+from ckptdoctor.recorder.entry import SWITCH
 from ckptdoctor.recorder.intake import Look, find_map, fits_a_look
 from ckptdoctor.recorder.observation import Observation
 from ckptdoctor.recorder.places import DraftPlaces
@@ -39,6 +42,7 @@ class DraftWatch:
         self.reported = False
         self.pending = False
         self.samples: SampleFile | None = None
+        self.folder = self._place()
         self.seen: Observation | None = None
         self.verdict: Verdict | None = None
         self._model = weakref.ref(model)
@@ -57,10 +61,21 @@ class DraftWatch:
         settings, tokens = self.session.settings, self.places.tokens_method
         if tokens is None or not self.session.speaks():
             self.samples = None
-        elif settings.tokens and settings.folder is not None:
-            self.samples = SampleFile(settings.folder / self.file_name("samples", "safetensors"), settings.tokens)
+        elif settings.tokens and self.folder is not None:
+            self.samples = SampleFile(self.folder / self.file_name("samples", "safetensors"), settings.tokens)
         if self.samples is not None and tokens is not None and tokens != self.places.method:
             patches.wrap(model, tokens, self._tokens)
+
+    def _place(self) -> Path | None:
+        """The folder for the report and the samples; None in that of a model: an engine loads all weights in there."""
+        folder = self.session.settings.folder
+        target = self.session.target
+        for path, what in ((self.path, "the draft"), (target.path if target is not None else None, "the target")):
+            if folder is not None and path and same_place(folder, Path(path)):
+                if self.session.speaks():
+                    self.session.tell(say("settings", "of_model", folder=folder, what=what, switch=SWITCH), bad=True)
+                return None
+        return folder
 
     def file_name(self, what: str, ending: str) -> str:
         """A name that no other process writes to."""

@@ -9,14 +9,18 @@ from pathlib import Path
 
 from ckptdoctor.checkpoint.folder import locate
 from ckptdoctor.errors import UsageError
+from ckptdoctor.outputs import PICTURE, Output, Reads, check_places
 from ckptdoctor.repair.writing import cannot_write
 from ckptdoctor.text import show
 
 __all__ = ["check_picture", "write_picture"]
 
 
-def check_picture(svg: str, source: str) -> Path:
-    """The place of `--svg`. Raises `UsageError` for one in the folder of `source`, or that holds something else."""
+def check_picture(svg: str, source: str, reads: Reads) -> Path:
+    """The place of `--svg`.
+
+    Raises `UsageError` for one in the folder of `source`, one that holds something else, and whatever is read.
+    """
     root, only = locate(source)
     path = Path(svg)
     try:
@@ -27,6 +31,7 @@ def check_picture(svg: str, source: str) -> Path:
             raise UsageError(f"--svg {show(svg)}: is inside the draft, which is never written to")
         if os.path.lexists(path) and not _is_picture(path):
             raise UsageError(f"--svg {show(svg)}: exists and is no SVG picture; name another file")
+        check_places([Output("--svg", path, PICTURE)], reads)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "no name of a file"
         raise UsageError(f"--svg {show(svg)}: cannot be used ({show(why)})") from None

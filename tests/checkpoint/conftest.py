@@ -1,4 +1,4 @@
-"""Torch, when it is there (a missing one skips with its reason, or fails where CI promises it), and no deadlines."""
+"""Torch, when it is there (a missing one skips with its reason, or fails where CI promises it)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ import os
 from types import ModuleType
 
 import pytest
-from hypothesis import HealthCheck, settings
-
-# A busy machine is no failure.
-settings.register_profile("no-deadline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("no-deadline")
 
 
 @pytest.fixture(scope="session")

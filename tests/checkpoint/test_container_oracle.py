@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from checkpoint_files import container, entry
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import SafetensorError, safe_open
 
@@ -69,10 +69,6 @@ def layouts(draw: st.DrawFn) -> tuple[dict[str, Any], int]:
     return header, end
 
 
-quick = settings(max_examples=150)
-
-
-@quick
 @given(layouts(), st.sampled_from([None, 1]), st.booleans(), st.integers(0, 9))
 def test_every_sound_layout_is_sound(
     place: Path, layout: tuple[dict[str, Any], int], indent: int | None, ascii_only: bool, padding: int
@@ -84,7 +80,6 @@ def test_every_sound_layout_is_sound(
     assert ours(data) == []
 
 
-@quick
 @given(layouts(), st.data())
 def test_every_damaged_layout_gets_the_same_verdict(
     place: Path, layout: tuple[dict[str, Any], int], draw: st.DataObject

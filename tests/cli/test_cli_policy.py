@@ -220,9 +220,12 @@ def test_output_and_reports_are_written_whole(project: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("-o", "drafts/sick/config.json"), "is a file of what is examined, which is never written over"),
-        (("-o", "drafts/sick/../sick/model.safetensors"), "is a file of what is examined"),
-        (("-o", "link.json"), "is a file of what is examined"),
+        (
+            ("-o", "drafts/sick/config.json"),
+            "is a file of the draft in drafts/sick, which is read and never written",
+        ),
+        (("-o", "drafts/sick/../sick/model.safetensors"), "is a file of the draft in drafts/sick, which is read"),
+        (("-o", "link.json"), "is a file of the draft in drafts/sick, which is read"),
         (("-o", "gone/r.txt"), "the folder for it does not exist"),
         (("-o", "drafts"), "is a folder"),
         (("-o", ""), "name a file"),

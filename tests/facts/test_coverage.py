@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builder import Recipe, build
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from recipe_cases import RECIPES
 from token_files import TEXTS, byte_level, write_ids, write_texts
@@ -62,7 +62,6 @@ def allowed_by(vocab: VocabMap) -> frozenset[int]:
     return allowed
 
 
-@settings(max_examples=60, deadline=None)
 @given(counts=st.dictionaries(st.integers(0, 511), st.integers(1, 2**40), min_size=1, max_size=80))
 def test_coverage_is_the_plain_recount(counts: dict[int, int], draft: Path) -> None:
     vocab = vocabulary(draft)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ckptdoctor.checkpoint import read_json
@@ -131,7 +131,6 @@ _CONFIGS = st.dictionaries(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
 @given(_CONFIGS, _CONFIGS, st.none() | st.integers(1, 2**39))
 def test_nothing_that_a_config_may_hold_raises(draft: dict[str, Any], other: dict[str, Any], width: int | None) -> None:
     config = config_of(draft)

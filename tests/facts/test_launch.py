@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ckptdoctor.errors import UsageError
@@ -257,7 +257,6 @@ def test_the_length_of_a_line_is_bounded() -> None:
         parse_launch("x" * (LINE_LIMIT + 1))
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_read_or_refused_in_a_sentence(text: str) -> None:
     said = refusal(text)
@@ -270,20 +269,22 @@ WORDS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.lists(WORDS, max_size=12))
 def test_any_order_of_words_is_read_or_refused_in_a_sentence(words: list[str]) -> None:
     said = refusal(" ".join(words))
     assert said is None or said.startswith("--speculative-config is no JSON")
 
 
-@settings(deadline=None)
 @given(
     method=st.sampled_from(["eagle", "eagle3", "dflash", "dspark", "mtp"]),
     path=st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=30),
     tokens=st.integers(0, 10**8),
     equals=st.booleans(),
 )
+@example(method="eagle", path="$A", tokens=0, equals=True)
+@example(method="eagle", path="$A", tokens=0, equals=False)
+@example(method="eagle3", path="$DRAFT", tokens=3, equals=True)
+@example(method="eagle3", path="a'b$A\"`c`", tokens=3, equals=True)
 def test_what_is_quoted_for_a_shell_comes_back(method: str, path: str, tokens: int, equals: bool) -> None:
     between = "=" if equals else " "
     config = shlex.quote(json.dumps({"method": method, "model": path, "num_speculative_tokens": tokens}))

@@ -7,7 +7,7 @@ import shlex
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ckptdoctor.facts.launch import parse_launch
@@ -47,7 +47,6 @@ def test_a_line_without_an_engine_has_no_corrected_one() -> None:
     assert parse_launch("python serve.py").source.corrected({"method_word": "x"}) is None
 
 
-@settings(deadline=None)
 @given(
     path=st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=20),
     tokens=st.integers(1, 99),

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ckptdoctor.errors import UsageError
@@ -174,7 +174,6 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=60)
 @given(VALUES)
 def test_any_data_is_read_or_refused_in_a_sentence(tmp_path_factory: pytest.TempPathFactory, value: object) -> None:
     place = tmp_path_factory.mktemp("any") / "a.json"
@@ -182,7 +181,6 @@ def test_any_data_is_read_or_refused_in_a_sentence(tmp_path_factory: pytest.Temp
     assert "\n" not in (refusal(str(place)) or "")
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.text(st.sampled_from(list("ab$ {}'\"\\\n<>;|&=-#")), max_size=60))
 def test_any_script_is_read_or_refused_in_a_sentence(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     place = tmp_path_factory.mktemp("any") / "a.sh"

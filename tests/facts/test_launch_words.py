@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
 
 import pytest
 from hypothesis import given
@@ -46,6 +48,89 @@ def test_variables_for_later_commands_and_for_one_command() -> None:
 def test_a_variable_that_is_not_known_leaves_the_word_open() -> None:
     (command,) = commands_of("run $A '$B' \"$C\" $ x$")
     assert [word.open for word in command.words] == [False, True, False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("word", "text", "is_open"),
+    [
+        # A is known, N is not.
+        ("$A", "one", False),
+        ("${A}b", "oneb", False),
+        ("'$A'", "$A", False),
+        ('"$A"', "one", False),
+        ("\\$A", "$A", False),
+        ('"\\$A"', "$A", False),
+        ("'a'$A", "aone", False),
+        ("'a'$N", "a$N", True),
+        ("$A'$A'", "one$A", False),
+        ("'$A'$A", "$Aone", False),
+        ("\\$A$A", "$Aone", False),
+        ("--x='$A'", "--x=$A", False),
+        ("--x='$N'", "--x=$N", False),
+        ('--x="$A"', "--x=one", False),
+        ('--x="$N"', "--x=$N", True),
+        ("--x=\\$N", "--x=$N", False),
+        ("--x=\"$A\"'$B'", "--x=one$B", False),
+        ("--x=\"$N\"'$B'", "--x=$N$B", True),
+        ("--x='$B'\"$A\"", "--x=$Bone", False),
+        ("a'$N'b", "a$Nb", False),
+        ("'`id`'", "`id`", False),
+        ("--x='$(id)'", "--x=$(id)", False),
+        ('--x="$(id)"', "--x=$(id)", True),
+        ("--x=\\`", "--x=`", False),
+        # A name ends where the quoting changes, and a `$` before it is then an ordinary one.
+        ("$A'B'", "oneB", False),
+        ('$A"B"', "oneB", False),
+        ("$A\\B", "oneB", False),
+        ('"$"A', "$A", False),
+        ("$'A'", "$A", False),
+        ("'$'A", "$A", False),
+        ("'${'A}", "${A}", False),
+        # A line that goes on goes on within a name, too.
+        ("$\\\nA", "one", False),
+        # The value of a variable is not read as shell text again.
+        ("$Q", "$A", False),
+        ("$U", "$N", True),
+        ("${A:-x}${N:-x}", "onex", False),
+        ('"${N}"', "${N}", True),
+    ],
+)
+def test_what_a_shell_replaces_in_a_word(word: str, text: str, is_open: bool) -> None:
+    found = commands_of(f"A=one Q='$A' U=$N; run {word}", comments=True)[1].words[1]
+    assert (found.text, found.open) == (text, is_open)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "$A",
+        "'$A'",
+        '"$A"',
+        "\\$A",
+        "'a'$A",
+        "--x=\"$A\"'$B'",
+        "--x='$B'$A",
+        '"\\$A"',
+        "$A'B'",
+        '"$"A',
+        "'${'A}",
+        "$\\\nA",
+    ],
+)
+def test_a_word_is_what_a_shell_makes_of_it(word: str) -> None:
+    script = f"A=one; printf %s {word}"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+    assert commands_of(script, comments=True)[1].words[2].text == done.stdout
+
+
+def test_a_command_that_is_to_run_first_leaves_the_word_open() -> None:
+    first = commands_of("run --x=$(cat name) y")[0]
+    assert [(word.text, word.open) for word in first.words] == [("run", False), ("--x=$", True)]
+
+
+def test_values_do_not_grow_without_a_bound() -> None:
+    (_, command) = commands_of(f"A={'x' * 60_000}; run {'$A' * 20_000}", comments=True)
+    assert len(command.words[1].text) == 65_536
 
 
 def test_here_documents_are_taken_out() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ckptdoctor.facts.map_parts import relation_to_mask
@@ -24,7 +24,6 @@ def mask_of(targets: np.ndarray) -> np.ndarray:
     return mask
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.sets(st.integers(60, VOCAB - 60), min_size=8, max_size=120), st.integers(-50, 50), st.randoms())
 def test_a_map_moved_by_any_number_is_told_with_it_in_any_order(ids: set[int], by: int, chance: object) -> None:
     targets = sorted(ids)
@@ -58,7 +57,6 @@ def test_a_mask_that_is_no_such_thing_is_not_called_one() -> None:
     assert read_map(np.full(120, 40), VOCAB, run).mask_relation is None
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(-(2**40), 2**40), max_size=30), st.lists(st.booleans(), max_size=40))
 def test_any_numbers_at_all_raise_nothing(stored: list[int], mask: list[bool]) -> None:
     marks = np.flatnonzero(np.array(mask, dtype=bool))

@@ -13,7 +13,7 @@ from builder.dialects import make
 from builder.draft import Tensor
 from builder.values import bools, decode, integers
 from generated_maps import Generated, cases, fitting
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from recipe_cases import SHARED, TRAINERS, need_torch
 
@@ -142,7 +142,6 @@ def seen(found: MapReading) -> tuple[object, ...]:
     return found.verdict, found.readings, found.confirmed, found.violations, found.order
 
 
-@settings(max_examples=300, deadline=None)
 @given(maps(), st.integers(0, 2))
 def test_the_readings_of_any_map_are_those_of_brute_force(drawn: tuple[np.ndarray, np.ndarray | None], k: int) -> None:
     targets, mask = drawn
@@ -153,7 +152,6 @@ def test_the_readings_of_any_map_are_those_of_brute_force(drawn: tuple[np.ndarra
         assert found.confirmed == k
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.integers(-40, 60), max_size=30), st.lists(st.booleans(), min_size=40, max_size=40) | st.none())
 def test_any_numbers_at_all_have_the_readings_of_brute_force(stored: list[int], mask: list[bool] | None) -> None:
     t2d = None if mask is None else np.array(mask)
@@ -162,7 +160,6 @@ def test_any_numbers_at_all_have_the_readings_of_brute_force(stored: list[int], 
     assert set(found.readings) == fitting(stored, mask, 40)
 
 
-@settings(max_examples=150, deadline=None)
 @given(maps(), st.integers(1, 500))
 def test_a_map_of_ids_further_up_is_as_right(drawn: tuple[np.ndarray, np.ndarray | None], shift: int) -> None:
     targets, mask = drawn
@@ -175,7 +172,6 @@ def test_a_map_of_ids_further_up_is_as_right(drawn: tuple[np.ndarray, np.ndarray
     assert before.order == after.order
 
 
-@settings(max_examples=150, deadline=None)
 @given(maps(), st.integers(0, 2), st.integers(1, 300))
 def test_a_longer_mask_of_the_same_marks_changes_nothing(
     drawn: tuple[np.ndarray, np.ndarray | None], k: int, more: int
@@ -192,7 +188,6 @@ def test_a_longer_mask_of_the_same_marks_changes_nothing(
     assert seen(read_map(stored, VOCAB, mask)) == seen(read_map(stored, VOCAB, mask[:last]))
 
 
-@settings(max_examples=150, deadline=None)
 @given(maps(), st.randoms(use_true_random=False))
 def test_target_ids_in_another_order_of_rows_are_as_right(
     drawn: tuple[np.ndarray, np.ndarray | None], chance: object
@@ -210,7 +205,6 @@ def test_target_ids_in_another_order_of_rows_are_as_right(
         assert k in after.readings
 
 
-@settings(max_examples=25, deadline=None)
 @given(maps(), st.sampled_from(["I32", "I64"]), st.sampled_from(["BOOL", "U8", "I64", "I32", "F32"]), st.integers(0, 2))
 def test_a_map_of_another_dtype_means_the_same(
     drawn: tuple[np.ndarray, np.ndarray | None], dtype: str, mask_dtype: str, k: int
@@ -232,7 +226,6 @@ def test_a_map_of_another_dtype_means_the_same(
 _CODES = {"BOOL": "u1", "U8": "u1", "I64": "<i8", "I32": "<i4", "F32": "<f4"}
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(-5, 30), max_size=40), st.sampled_from([20, 2**40]))
 def test_repeated_and_strange_ids_are_counted_as_by_hand(ids: list[int], size: int) -> None:
     targets = np.array(ids, dtype=np.int64)

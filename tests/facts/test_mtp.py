@@ -13,7 +13,7 @@ from builder.building import build
 from builder.container import encode
 from builder.dialects import make
 from builder.recipes import recipe_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from recipe_cases import need_shared
 
@@ -161,7 +161,6 @@ _STEMS = st.sampled_from([
 _SHAPES = st.sampled_from([[4], [4, 8], [8, 4], [1, 2, 2], [2, 4]])
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     config=st.dictionaries(st.sampled_from(_KEYS), _VALUES, max_size=6),
     tensors=st.dictionaries(st.tuples(_STEMS, _PARTS), _SHAPES, min_size=1, max_size=10),

@@ -322,7 +322,7 @@ def test_a_line_of_many_megabytes_is_not_read(tmp_path: Path, monkeypatch: pytes
     assert refusal(tmp_path / "rows.jsonl") == "line 2: more than 100 bytes in one line"
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(rows=st.lists(st.lists(st.integers(0, 700), max_size=30), min_size=1, max_size=12))
 def test_every_form_agrees_with_a_plain_recount(rows: list[list[int]], tmp_path: Path) -> None:
     want = as_counter(rows)
@@ -546,7 +546,6 @@ def test_the_unpacked_size_of_messages() -> None:
 
 
 @given(st.binary(max_size=80), st.binary(max_size=40))
-@settings(max_examples=200, deadline=None)
 def test_sizes_of_nonsense_are_an_error_or_a_number(head: bytes, body: bytes) -> None:
     with contextlib.suppress(ValueError):
         assert unpacked_size(head, body) >= 0

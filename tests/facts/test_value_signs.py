@@ -12,7 +12,7 @@ import pytest
 from builder.container import encode
 from builder.draft import Tensor
 from builder.values import floats
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from recipe_cases import RECIPES, found, need_torch, scan_of
 
@@ -49,7 +49,6 @@ def values(checkpoint: Checkpoint, against: Checkpoint | None = None) -> Values:
     return measured
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(1, 40), st.integers(2, 90), st.integers(0, 2**32 - 1), st.sampled_from(["BF16", "F16", "F32"]))
 def test_statistics_are_those_that_numpy_gives(
     tmp_path_factory: pytest.TempPathFactory, rows: int, columns: int, seed: int, dtype: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytestmark = pytest.mark.torch
@@ -28,7 +28,6 @@ def test_a_step_counts_only_where_all_before_it_were_right() -> None:
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=1, max_size=60))
-@settings(max_examples=60, deadline=None)
 def test_where_every_step_can_be_judged_the_length_is_the_mean_of_what_is_accepted(hits: list[list[bool]]) -> None:
     accepted = [row.index(False) if False in row else 3 for row in hits]
     found = accepted_length(_chains(hits))

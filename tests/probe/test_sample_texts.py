@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytestmark = pytest.mark.torch
@@ -116,7 +116,6 @@ ANY = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(ANY)
 def test_any_json_is_a_prompt_or_a_reason(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
     place = tmp_path_factory.getbasetemp() / "any.json"

@@ -139,6 +139,15 @@ def test_log_alone(tmp_path: Path) -> None:
     assert not served.folder.exists()
 
 
+def test_nothing_is_written_into_the_folder_of_the_draft(tmp_path: Path) -> None:
+    draft = Path(shutil.copytree(DRAFT, tmp_path / "draft"))
+    (tmp_path / "out").symlink_to("draft")
+    before = {path.name: path.read_bytes() for path in draft.iterdir() if path.is_file()}
+    served = recorded(tmp_path, "as served", draft, CKPTDOCTOR_RECORD_SAMPLES="13")
+    assert "is the folder of the draft, where engines look for weights" in served.log
+    assert {path.name: path.read_bytes() for path in draft.iterdir() if path.is_file()} == before
+
+
 def test_samples_are_the_whole_texts_of_prefills(tmp_path: Path) -> None:
     import torch
     from safetensors import safe_open

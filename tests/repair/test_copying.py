@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ckptdoctor.repair.copying import CannotReadError, Copied, SourceChangedError, SourceGuard, copy_range
@@ -57,7 +57,6 @@ def other_disk() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, SIZE), st.integers(0, SIZE), st.integers(0, 2 * BLOCK))
 def test_any_range_at_any_place(source: Path, one: int, two: int, offset: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from treatment_cases import Draft, Tensor, answer, bools, decode, draft_of, floats, integers, map_of, plan, write
 
@@ -157,7 +157,6 @@ def draft_with(targets: np.ndarray, stored: np.ndarray, mask: bool) -> Draft:
     return draft
 
 
-@settings(max_examples=60, deadline=None)
 @given(right_maps(), st.sampled_from([0, 2]), st.booleans())
 def test_a_right_map_made_wrong_comes_back_exactly_or_stays_as_it_is(
     drawn: tuple[np.ndarray, str], factor: int, mask: bool
@@ -179,7 +178,6 @@ def test_a_right_map_made_wrong_comes_back_exactly_or_stays_as_it_is(
             assert np.array_equal(again.map.targets, targets)  # type: ignore[union-attr]
 
 
-@settings(max_examples=60, deadline=None)
 @given(right_maps(), st.booleans())
 def test_a_right_map_is_never_touched(drawn: tuple[np.ndarray, str], mask: bool) -> None:
     targets, _ = drawn
@@ -189,7 +187,6 @@ def test_a_right_map_is_never_touched(drawn: tuple[np.ndarray, str], mask: bool)
         assert made.steps == ()
 
 
-@settings(max_examples=40, deadline=None)
 @given(right_maps(), st.sampled_from(["BF16", "F16", "F32", "F64"]), st.booleans())
 def test_a_cast_never_changes_an_id(drawn: tuple[np.ndarray, str], dtype: str, mask: bool) -> None:
     targets, _ = drawn
@@ -204,7 +201,6 @@ def test_a_cast_never_changes_an_id(drawn: tuple[np.ndarray, str], dtype: str, m
             assert [s.treatment for s in made.steps] == ["cast-map"]
 
 
-@settings(max_examples=40, deadline=None)
 @given(right_maps(), st.booleans())
 def test_t2d_from_a_right_map_marks_its_targets_and_nothing_else(drawn: tuple[np.ndarray, str], stale: bool) -> None:
     targets, _ = drawn

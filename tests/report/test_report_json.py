@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import ERROR, HOSTILE, NOTE, SICK, SKIPS, WARNING, WELL, hostile, report
 
@@ -229,7 +229,6 @@ def joined(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
-@settings(deadline=None)
 @given(REPORTS)
 def test_any_report_agrees_with_the_schema(value: Report) -> None:
     data = parsed(value)
@@ -238,7 +237,6 @@ def test_any_report_agrees_with_the_schema(value: Report) -> None:
     assert total == sum(len(c["findings"]) for c in data["checkpoints"])
 
 
-@settings(deadline=None)
 @given(REPORTS)
 def test_any_report_prints_as_text(value: Report) -> None:
     text = render(value, "text")

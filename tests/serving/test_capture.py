@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from story_drafts import TRAINERS, facts_of, plan, trainer
 
@@ -75,7 +75,6 @@ def test_every_way_of_counting_in_the_contracts_is_known() -> None:
     assert ways - {"ignored"} <= set(VARIANTS)
 
 
-@settings(deadline=None)
 @given(st.sampled_from(VARIANTS), st.lists(st.integers(-3, 70), max_size=6), st.integers(1, 70))
 def test_every_way_of_counting_keeps_the_ids_or_adds_one(variant: str, ids: list[int], depth: int) -> None:
     assert to_boundaries(variant, ids, depth) in (tuple(ids), tuple(i + 1 for i in ids))
@@ -97,7 +96,6 @@ def test_a_block_drafter_without_ids_spreads_its_layers(layers: Any, depth: int,
     assert spread(Settings({"num_hidden_layers": layers}), depth) == boundaries
 
 
-@settings(deadline=None, max_examples=500)
 @given(data=st.data(), place=st.integers(0, len(ROWS) - 1), depth=st.integers(8, 70))
 def test_reached_boundaries_are_wanted_ones_in_ascending_order(data: st.DataObject, place: int, depth: int) -> None:
     engine, row = ROWS[place]

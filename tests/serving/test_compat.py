@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from story_drafts import IDS_KEY, TRAINERS, draft, facts_of, target, trainer, trainer_names
 
@@ -204,7 +204,6 @@ def rewritten(folder: Path, config: dict[str, Any], of: Facts) -> Facts:
     return replace(facts_of(folder, None), target=of.target)
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     boundaries=st.lists(st.integers(0, 61), min_size=3, max_size=3, unique=True).map(sorted).map(tuple),
     release=st.sampled_from([r for r in contracts()["sglang"].releases if r >= "0.5.4"]),

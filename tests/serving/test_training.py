@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from story_drafts import TRAINERS, draft, facts_of, target, trainer
 
@@ -181,7 +181,6 @@ def test_the_first_reading_is_the_one_that_is_taken(name: str) -> None:
             assert found.readings[0] == found.boundaries
 
 
-@settings(deadline=None)
 @given(
     ids=st.lists(st.integers(-3, DEPTH + 3), min_size=1, max_size=6),
     writer=st.sampled_from([*WRITERS, "unknown"]),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from vocab_targets import (
     BYTES,
@@ -47,7 +47,6 @@ def plainly(counts: list[int], size: int, forced: set[int]) -> list[int]:
     return sorted([*forced, *rest[: size - len(forced)]])
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.data())
 def test_the_choice_is_that_of_a_plain_recount(data: st.DataObject) -> None:
     counts = data.draw(st.lists(st.integers(0, 5) | st.integers(0, 2**52), min_size=1, max_size=40))
