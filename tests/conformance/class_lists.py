@@ -13,6 +13,7 @@ exits with 1 when a list differs, with 2 when a release cannot be had. The head 
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -62,8 +63,12 @@ class Reading:
 def read(engine: Engine, release: str, transformers: Sequence[str] | None = None) -> Reading:
     """Read one release; `transformers` are the releases of it to read, if not those that its metadata ask for."""
     root = sources.folder(engine.name, release)
-    found = engine.registry(root)
-    own, unread = model_types.own(root, engine.name, engine.configs)
+    gc.disable()  # trees are millions of small objects, and looking for cycles among them takes most of the time
+    try:
+        found = engine.registry(root)
+        own, unread = model_types.own(root, engine.name, engine.configs)
+    finally:
+        gc.enable()
     wanted, asks_for = model_types.transformers_for(sources.metadata(root))
     used = tuple(transformers or wanted)
     lists = {

@@ -138,6 +138,8 @@ class Module:
         """The class of the package that an expression names, or None for one of elsewhere."""
         if isinstance(expression, ast.Subscript):
             return self.class_of(expression.value)
+        if isinstance(expression, ast.Call) and ast.unparse(expression.func).startswith("as_") and expression.args:
+            return self.class_of(expression.args[0])  # vLLM's as_seq_cls_model(Class) makes a subclass of it
         if isinstance(expression, ast.Name):
             return self.find(expression.id)
         if isinstance(expression, ast.Attribute):
@@ -154,7 +156,7 @@ class Module:
         value, home = self.lookup(name, seen)
         if isinstance(value, ast.ClassDef):
             return self.package.made(home, value)
-        return home.class_of(value) if isinstance(value, ast.Name | ast.Attribute) else None
+        return home.class_of(value) if isinstance(value, ast.Name | ast.Attribute | ast.Call) else None
 
     def lookup(
         self, name: str, seen: frozenset[tuple[str, str]] = frozenset()

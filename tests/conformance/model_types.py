@@ -39,7 +39,7 @@ def own(root: Path, name: str, under: str) -> tuple[frozenset[str], frozenset[st
     package = Package(root, name, bodies=True)
     found: set[str] = set()
     for path in sorted((root / under).rglob("*.py")):
-        if _MARKS.search(path.read_bytes()):
+        if "hf_transformers" in path.as_posix() or _MARKS.search(path.read_bytes()):
             parts = path.relative_to(root).with_suffix("").parts
             module = package.module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
             assert module is not None
