@@ -10,13 +10,13 @@ from importlib import metadata
 from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.errors import UsageError
 from ckptdoctor.facts import Facts, describe, read_target
-from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.facts.launch import Launch
 from ckptdoctor.facts.launch_files import read_launch
 from ckptdoctor.findings import ServingRange
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.compat import Range, compatibility, fitting_ids
 from ckptdoctor.serving.contracts import Contract, Release, choose
+from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance, provenance_of
 from ckptdoctor.summary import title
 from ckptdoctor.text import listing, show
 
@@ -30,7 +30,6 @@ __all__ = [
     "plan_for",
     "plan_of",
     "serving_block",
-    "writer_named",
 ]
 
 Chosen = tuple[Contract, str, "str | None"]
@@ -41,14 +40,20 @@ _LONGEST = 200
 
 
 def plan_for(
-    path: str, engine: str, *, target: str | None, launch: str | None, trained_with: str | None
+    path: str,
+    engine: str,
+    *,
+    target: str | None,
+    launch: str | None,
+    trained_with: str | None,
+    captured_with: str | None = None,
 ) -> tuple[LoadPlan, str]:
     """The plan of one release for the draft at `path`, and one line that says what the draft is."""
     contract, release, remark = chosen_engines([engine])[0]
-    writer = writer_named(trained_with)
+    provenance = provenance_of(trained_with, captured_with)
     facts, line = _facts(path, target, launch)
-    plan = plan_of(facts, contract, release, line, remark, writer)
-    return better_releases(facts, plan, line, writer), title(facts)
+    plan = plan_of(facts, contract, release, line, remark, provenance)
+    return better_releases(facts, plan, line, provenance), title(facts)
 
 
 def chosen_engines(engines: Sequence[str]) -> list[Chosen]:
@@ -72,28 +77,28 @@ def plan_of(
     release: str,
     launch: Launch | None = None,
     remark: str | None = None,
-    trained_with: str | None = None,
+    provenance: Provenance = NOTHING_SAID,
 ) -> LoadPlan:
     """The plan of one release, with a remark when the release is not a known one."""
-    plan = load_plan(facts, contract, release, launch, trained_with)
+    plan = load_plan(facts, contract, release, launch, provenance)
     return replace(plan, remarks=(remark, *plan.remarks)) if remark else plan
 
 
 def better_releases(
-    facts: Facts, plan: LoadPlan, launch: Launch | None = None, trained_with: str | None = None
+    facts: Facts, plan: LoadPlan, launch: Launch | None = None, provenance: Provenance = NOTHING_SAID
 ) -> LoadPlan:
     """The plan with the releases of its engine that serve the draft better, and the ids that would fit this one."""
     if plan.outcome == "served":
         return plan
     order = {"refused": 0, "broken": 1, "degraded": 2, "served": 3}
-    ranges = compatibility(facts, [plan.engine], launch, trained_with)
+    ranges = compatibility(facts, [plan.engine], launch, provenance)
     rows = [row for row in _rows(ranges) if order[row.outcome] > max(1, order[plan.outcome])]
     # Where some releases serve it as trained, nobody needs those that almost do.
     rows = [row for row in rows if row.outcome == "served"] or rows
     plan = replace(plan, better=tuple(f"{row.name} {row.releases} {_SAID[row.outcome]}" for row in rows))
     if not any(r.plan.outcome == "served" for r in ranges):
         others = [e for e in _in_scans() if e != plan.engine]
-        rows = _rows(compatibility(facts, others, launch, trained_with))
+        rows = _rows(compatibility(facts, others, launch, provenance))
         plan = replace(plan, elsewhere=tuple(f"{r.name} {r.releases}" for r in rows if r.outcome == "served"))
     if plan.trained is None or not any(c.kind in ("other_layers", "two_readings") for c in plan.causes):
         return plan
@@ -131,31 +136,41 @@ def _rows(ranges: Sequence[Range]) -> list[ServingRange]:
     return rows
 
 
-def serving_block(facts: Facts, launch: Launch | None = None) -> tuple[ServingRange, ...]:
+def serving_block(
+    facts: Facts, launch: Launch | None = None, provenance: Provenance = NOTHING_SAID
+) -> tuple[ServingRange, ...]:
     """How the engines that a scan speaks of serve the draft, release by release: the short form of `compat`."""
     if facts.draft.algorithm in ("plain", "unknown") or not facts.files.names_sound:
         return ()
-    return tuple(_rows(compatibility(facts, _in_scans(), launch)))
+    return tuple(_rows(compatibility(facts, _in_scans(), launch, provenance)))
 
 
-def newest_plans(facts: Facts, launch: Launch | None = None) -> tuple[LoadPlan, ...]:
+def newest_plans(
+    facts: Facts, launch: Launch | None = None, provenance: Provenance = NOTHING_SAID
+) -> tuple[LoadPlan, ...]:
     """The whole plans of the newest known release of each engine that a scan speaks of."""
     if facts.draft.algorithm in ("plain", "unknown") or not facts.files.names_sound:
         return ()
-    return tuple(r.plan for r in compatibility(facts, _in_scans(), launch) if r.is_newest)
+    return tuple(r.plan for r in compatibility(facts, _in_scans(), launch, provenance) if r.is_newest)
 
 
 def compat_for(
-    path: str, engines: Sequence[str], *, target: str | None, launch: str | None, trained_with: str | None
+    path: str,
+    engines: Sequence[str],
+    *,
+    target: str | None,
+    launch: str | None,
+    trained_with: str | None,
+    captured_with: str | None = None,
 ) -> tuple[tuple[Range, ...], str]:
     """The answers of all known releases (of the named engines), and one line that says what the draft is."""
     named = list(dict.fromkeys(engine.strip().lower() for engine in engines))
     for engine in named:
         if engine not in contracts():
             raise UsageError(f"unknown engine '{show(engine)}'; known are {listing(sorted(contracts()), 12)}")
-    writer = writer_named(trained_with)
+    provenance = provenance_of(trained_with, captured_with)
     facts, line = _facts(path, target, launch)
-    return compatibility(facts, named or None, line, writer), title(facts)
+    return compatibility(facts, named or None, line, provenance), title(facts)
 
 
 def installed_engine() -> str:
@@ -176,13 +191,3 @@ def _facts(path: str, target: str | None, launch: str | None) -> tuple[Facts, La
     line = read_launch(launch) if launch is not None else None
     known_target = read_target(target) if target is not None else None
     return describe(open_checkpoint(path, remote=True), known_target), line
-
-
-def writer_named(trained_with: str | None) -> str | None:
-    """The id of the writer that `--trained-with TOOL[==RELEASE]` names. Raises `UsageError` for an unknown one."""
-    if trained_with is None:
-        return None
-    name = trained_with.partition("==")[0].lower()
-    if name not in knowledge().writers:
-        raise UsageError(f"unknown writer '{show(name)}'; known are {listing(sorted(knowledge().writers), 12)}")
-    return name

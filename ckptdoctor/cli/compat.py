@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ckptdoctor.cli.output import color_option, emit, format_option, launch_option, target_option
+from ckptdoctor.cli.output import color_option, emit, format_option, launch_option, provenance_options, target_option
 
 __all__ = ["compat"]
 
@@ -16,7 +16,7 @@ __all__ = ["compat"]
 @target_option
 @click.option("--engine", "engines", multiple=True, metavar="NAME", help="Only this engine; may be repeated.")
 @launch_option
-@click.option("--trained-with", metavar="TOOL", help="The writer whose way of counting layers is meant.")
+@provenance_options
 @format_option("text", "json")
 @color_option
 @click.pass_context
@@ -27,6 +27,7 @@ def compat(
     engines: tuple[str, ...],
     launch: str | None,
     trained_with: str | None,
+    captured_with: str | None,
     fmt: str,
     color: str,
 ) -> None:
@@ -42,7 +43,9 @@ def compat(
     from ckptdoctor.report.plan_text import compat_lines
     from ckptdoctor.report.render import render_lines
 
-    ranges, title = compat_for(path, engines, target=target, launch=launch, trained_with=trained_with)
+    ranges, title = compat_for(
+        path, engines, target=target, launch=launch, trained_with=trained_with, captured_with=captured_with
+    )
     if fmt == "json":
         data = [{**plan_data(r.plan), "first": r.first, "last": r.last} for r in ranges]
         emit(plans_text(data))

@@ -16,7 +16,7 @@ from ckptdoctor.serving.capture import Captured
 from ckptdoctor.serving.other_class import of_another_class
 from ckptdoctor.serving.own_matrices import own_embedding, own_head
 from ckptdoctor.serving.plan import LoadPlan, Refusal, Stored
-from ckptdoctor.serving.training import Trained
+from ckptdoctor.serving.training import Trained, is_neither
 from ckptdoctor.serving.words import Reason, numbers
 from ckptdoctor.text import listing, plural, show
 from ckptdoctor.unknown import Unknown
@@ -192,7 +192,14 @@ def _layers(captured: Captured, trained: Trained) -> list[Reason]:
     if captured.final or not any(b is not None for b in captured.phases.values()):
         return []
     if trained.boundaries is None:
-        return [Reason("open", "trained_unknown", {"because": trained.because})]
+        neither = {p: b for p, b in captured.phases.items() if b is not None and is_neither(trained.readings, b)}
+        if not neither:
+            return [Reason("open", "trained_unknown", {"because": trained.because})]
+        values = {
+            "captured": _in_phases(neither, sum(b is not None for b in captured.phases.values())),
+            "trained": " or ".join(numbers(r) for r in trained.readings), "because": trained.because,
+        }  # fmt: skip
+        return [Reason("broken", "other_layers", values)]
     wrong = {p: b for p, b in captured.phases.items() if b is not None and b != trained.boundaries}
     other = [r for r in trained.readings if r != trained.boundaries]
     if not wrong and trained.contested and other:

@@ -22,6 +22,7 @@ from ckptdoctor.serving.mtp import settle_mtp
 from ckptdoctor.serving.other_class import builds_other, no_class
 from ckptdoctor.serving.outcome import Wires, settle
 from ckptdoctor.serving.plan import LoadPlan, Parameter, Refusal
+from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.serving.quantised import as_built, scheme_refusals
 from ckptdoctor.serving.refusals import general_symbols, in_order, row_refusals
 from ckptdoctor.serving.settings import Settings, evaluate
@@ -35,13 +36,10 @@ __all__ = ["load_plan"]
 
 
 def load_plan(
-    facts: Facts, contract: Contract, version: str, launch: Launch | None = None, trained_with: str | None = None
+    facts: Facts, contract: Contract, version: str, launch: Launch | None = None, provenance: Provenance = NOTHING_SAID
 ) -> LoadPlan:
-    """What `version` of the contract's engine does with the draft. Pure; never raises for any draft.
-
-    `launch` is the launch line, if known; `trained_with` the id of a writer whose way of counting layers is
-    to be believed.
-    """
+    """What `version` of the contract's engine does with the draft, given the launch line and what was said of the
+    training (`provenance`). Pure; never raises for any draft."""
     if facts.files.kind == "other":
         return plan_of_unread(facts, contract, version)
     release = Release(contract, version)
@@ -101,7 +99,7 @@ def load_plan(
         else final_state(release, launch)
     )
     capture_executed = release.executed
-    trained = trained_boundaries(facts, trained_with)
+    trained = trained_boundaries(facts, provenance)
     release.used.clear()
     wires = _wires(entry, settings, symbols, release, launch, facts)
     return replace(
@@ -110,6 +108,7 @@ def load_plan(
         capture_executed=capture_executed,
         wiring_executed=release.executed,
         trained_certain=trained.certain,
+        readings=trained.readings,
     )
 
 
