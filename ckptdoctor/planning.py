@@ -100,12 +100,13 @@ def better_releases(
         others = [e for e in _in_scans() if e != plan.engine]
         rows = _rows(compatibility(facts, others, launch, provenance))
         plan = replace(plan, elsewhere=tuple(f"{r.name} {r.releases}" for r in rows if r.outcome == "served"))
-    if plan.trained is None or not any(c.kind in ("other_layers", "two_readings") for c in plan.causes):
+    if not any(c.kind in ("other_layers", "two_readings") for c in plan.causes):
         return plan
     contract = contracts()[plan.engine]
-    fitting = fitting_ids(facts, contract, plan.version, plan.trained, launch)
-    unread = Release(contract, plan.version).value(contract.targets.get("ids_read_from"), None) == []
-    plan = replace(plan, fitting=fitting, ids_unread=unread)
+    plan = replace(plan, ids_unread=Release(contract, plan.version).peek(contract.targets.get("ids_read_from")) == [])
+    if plan.trained is None:
+        return plan
+    plan = replace(plan, fitting=fitting_ids(facts, contract, plan.version, plan.trained, launch))
     setting = contract.raw.get("layer_setting")
     if setting is None:
         return plan

@@ -101,7 +101,7 @@ def _answer(plan: LoadPlan) -> tuple[object, ...]:
     """
     reasons = tuple(_named(reason, plan.version, "") for reason in plan.reasons)
     captured = () if plan.outcome == "refused" else tuple(sorted(plan.captured.items(), key=lambda item: item[0]))
-    return plan.outcome, reasons, captured, plan.unproven
+    return plan.outcome, reasons, captured, () if plan.outcome == "refused" else plan.unproven
 
 
 def fitting_ids(

@@ -10,7 +10,6 @@ from typing import Any
 from ckptdoctor.facts import Facts
 from ckptdoctor.serving.boundaries import to_boundaries
 from ckptdoctor.serving.contracts import Contract, Release, contracts
-from ckptdoctor.serving.words import numbers
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Unknown
 
@@ -52,7 +51,7 @@ def counted_by(facts: Facts, engine: str, version: str) -> Counted:
 
 
 def changes_between(facts: Facts, engines: Iterable[str], strict: bool = False) -> str | None:
-    """A clause that says between which releases the meaning of the draft's ids changed; None where it never did.
+    """A clause that says in which release the meaning of the draft's ids changed; None where it never did.
 
     With `strict` also one where that is not known, because the target is not.
     """
@@ -62,12 +61,9 @@ def changes_between(facts: Facts, engines: Iterable[str], strict: bool = False) 
         if timeline is None and strict:
             return why
         told = [(str(row["from"]), b) for row in timeline or () if (b := _boundaries(facts, row)) is not None]
-        for (_, before), (since, after) in pairwise(told):
-            if before != after:
-                return (
-                    f"in {_class(facts)}, {contract.name} before {since} captures {numbers(before)} for these ids and "
-                    f"from then on {numbers(after)}, so the release that captured decides"
-                )
+        since = next((since for (_, before), (since, after) in pairwise(told) if before != after), None)
+        if since is not None:
+            return f"the release that captured decides: {contract.name} {since} changed it for {_class(facts)}"
     return None
 
 

@@ -191,15 +191,15 @@ def _layers(captured: Captured, trained: Trained) -> list[Reason]:
     """Captured against trained boundaries: what is broken, and what stays open."""
     if captured.final or not any(b is not None for b in captured.phases.values()):
         return []
-    if trained.boundaries is None:
-        neither = {p: b for p, b in captured.phases.items() if b is not None and is_neither(trained.readings, b)}
-        if not neither:
-            return [Reason("open", "trained_unknown", {"because": trained.because})]
+    neither = {p: b for p, b in captured.phases.items() if b is not None and is_neither(trained.readings, b)}
+    if neither and len(trained.readings) > 1:
         values = {
             "captured": _in_phases(neither, sum(b is not None for b in captured.phases.values())),
             "trained": " or ".join(numbers(r) for r in trained.readings), "because": trained.because,
         }  # fmt: skip
         return [Reason("broken", "other_layers", values)]
+    if trained.boundaries is None:
+        return [Reason("open", "trained_unknown", {"because": trained.because})]
     wrong = {p: b for p, b in captured.phases.items() if b is not None and b != trained.boundaries}
     other = [r for r in trained.readings if r != trained.boundaries]
     if not wrong and trained.contested and other:

@@ -16,7 +16,7 @@ from ckptdoctor.serving.settings import Settings, evaluate
 from ckptdoctor.serving.words import numbers
 from ckptdoctor.unknown import Unknown
 
-__all__ = ["Trained", "is_neither", "trained_boundaries"]
+__all__ = ["Trained", "default_shape", "is_neither", "trained_boundaries"]
 
 Boundaries = tuple[int, ...]
 
@@ -40,6 +40,11 @@ class Trained:
 def is_neither(readings: Sequence[Boundaries], captured: Sequence[int]) -> bool:
     """Whether these captured boundaries are none of the readings: other layers, however the ids are counted."""
     return bool(readings) and tuple(captured) not in readings
+
+
+def default_shape(depth: int) -> Boundaries:
+    """The boundaries that SGLang, vLLM, llama.cpp, the EAGLE reference and most trainers take by themselves."""
+    return 2, depth // 2, depth - 3
 
 
 def trained_boundaries(facts: Facts, provenance: Provenance = NOTHING_SAID, known: Knowledge | None = None) -> Trained:
@@ -69,7 +74,7 @@ def trained_boundaries(facts: Facts, provenance: Provenance = NOTHING_SAID, know
         return by_key if named is None else named
     proof = _proof(aux.ids, same, shifted, depth)
     found = proof or named or _likely(facts, provenance, writer, same, shifted, depth)
-    return replace(found, because=f"{doubt}; {found.because}") if doubt and not found.certain else found
+    return replace(found, because=doubt) if doubt and not found.certain else found
 
 
 def _without_ids(facts: Facts, writer: Writer | None, depth: int) -> Trained:
@@ -132,7 +137,7 @@ def _likely(
     who = writer.name if writer is not None else ""
     if named and by_writer is not None and not moved and release is None:
         return Trained(by_writer, True, (by_writer,), f"{who} counts so")
-    default = (2, depth // 2, depth - 3)
+    default = default_shape(depth)
     shape = same if same == default else shifted if shifted == default else None
     looks = "the default boundaries" if shape == same else "the layers before the default boundaries"
     if by_writer is None:
@@ -148,7 +153,7 @@ def _likely(
         why = f"the ids are {looks}, though {why}"
     if moved:
         why = f"{why}, but adds one when it exports some drafts"
-    why = f"{why}; {release}" if release else why
+    why = release or why
     preferred = shape or (None if moved else by_writer)
     if preferred is None:
         return Trained(None, False, (same, shifted), why)
