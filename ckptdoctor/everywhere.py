@@ -9,6 +9,7 @@ from ckptdoctor.facts import Facts
 from ckptdoctor.facts.launch import Launch
 from ckptdoctor.findings import Finding, ServingRange, Severity
 from ckptdoctor.planning import other_ranges
+from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 
 __all__ = ["Everywhere", "everywhere"]
 
@@ -30,12 +31,16 @@ class Everywhere:
 
 
 def everywhere(
-    facts: Facts, rows: Sequence[ServingRange], findings: Sequence[Finding], launch: Launch | None
+    facts: Facts,
+    rows: Sequence[ServingRange],
+    findings: Sequence[Finding],
+    launch: Launch | None,
+    provenance: Provenance = NOTHING_SAID,
 ) -> Everywhere:
     """The fact, from the ranges of the main engines (`rows`; empty where none apply) and what else was found."""
     outcomes = {row.outcome for row in rows}
     unserved = bool(rows) and not outcomes & {"served", "unknown"}
-    others = other_ranges(facts, launch) if unserved else ()
+    others = other_ranges(facts, launch, provenance) if unserved else ()
     return Everywhere(
         unserved=unserved and all(row.outcome != "served" for row in others),
         told=any(f.severity in (Severity.ERROR, Severity.WARNING) for f in findings),

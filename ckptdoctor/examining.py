@@ -25,6 +25,7 @@ from ckptdoctor.resources import rules_dir
 from ckptdoctor.rulebook import Judgement, Rule, RuleBook, judge, judge_plans, load_rules
 from ckptdoctor.serving import LoadPlan, load_plan
 from ckptdoctor.serving.plan import RESTS_ON
+from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance, provenance_of
 from ckptdoctor.summary import draft_summary, next_commands, target_summary, title
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Unknown
@@ -57,6 +58,8 @@ def scan(
     rules: Sequence[Path] = (),
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    trained_with: str | None = None,
+    captured_with: str | None = None,
 ) -> Examination:
     """Examine one checkpoint.
 
@@ -64,13 +67,15 @@ def scan(
     `vllm`, `installed`); `launch` is the command that starts the server; `token_counts` is a file of token counts,
     token ids or text; with `deep` values of weights are read too; `against` is another copy of the draft to compare
     them with, and implies `deep`; `rules` are folders of further rules; `select` and `ignore` take rule ids, names or
-    families. Raises `CannotExamineError` when there is nothing to examine or the
-    counts cannot be read, and `UsageError` for an unknown rule or engine.
+    families; `trained_with` and `captured_with` say what gave the ids of the captured layers and the states of the
+    training (`specforge`, `sglang==0.5.14`). Raises `CannotExamineError` when there is nothing to examine or the counts
+    cannot be read, and `UsageError` for an unknown rule or engine.
     """
     chosen = rulebook(tuple(rules)).select(select, ignore)
     known_target = read_target(str(target)) if target is not None else None
     asked = _asked([str(path)], known_target, launch, token_counts, deep, against)
-    return examine(str(path), known_target, chosen, engines, asked)
+    said = provenance_of(trained_with, captured_with)
+    return examine(str(path), known_target, chosen, engines, asked, provenance=said)
 
 
 @dataclass(frozen=True)
@@ -89,13 +94,13 @@ def survey(
     rules: Sequence[Rule] | RuleBook,
     engines: Sequence[Chosen] = (),
     asked: Asked = NOTHING_ASKED,
-    trained_with: str | None = None,
+    provenance: Provenance = NOTHING_SAID,
 ) -> Survey:
     """Describe, simulate and judge `checkpoint` for the releases `engines`. Never raises for any content."""
     facts = describe(checkpoint, target, asked=asked)
     judgement = judge(rules, facts.roots(), facts.uncertain)
-    plans = [load_plan(facts, contract, release, asked.launch, trained_with) for contract, release, _ in engines]
-    plans = [better_releases(facts, plan, asked.launch, trained_with) for plan in plans]
+    plans = [load_plan(facts, contract, release, asked.launch, provenance) for contract, release, _ in engines]
+    plans = [better_releases(facts, plan, asked.launch, provenance) for plan in plans]
     served = judge_plans(rules, facts.roots(), [(f"{p.engine}=={p.version}", p, _doubts(facts, p)) for p in plans])
     together = Judgement(
         tuple(sorted((*judgement.findings, *served.findings), key=lambda f: (-f.severity.rank, f.rule))),
@@ -111,6 +116,7 @@ def examine(
     engines: Sequence[str] = (),
     asked: Asked = NOTHING_ASKED,
     illustrated: bool = False,
+    provenance: Provenance = NOTHING_SAID,
 ) -> Examination:
     """Examine the checkpoint at `path` with these rules, for these engine releases. Raises `CannotExamineError`.
 
@@ -121,16 +127,16 @@ def examine(
         _refuse_values_from_afar(path, target)
     try:
         checkpoint = open_checkpoint(path, remote=True)
-        found = survey(checkpoint, target, rules, chosen, asked)
+        found = survey(checkpoint, target, rules, chosen, asked, provenance)
     except RemoteError as error:
         raise CannotExamineError(str(error)) from None
     if checkpoint.commit is not None and "@" not in path:
         path = f"{path}@main"
     facts, plans = found.facts, found.plans
-    serving = () if plans else serving_block(facts, asked.launch)
-    overall = everywhere(facts, serving, found.judgement.findings, asked.launch)
+    serving = () if plans else serving_block(facts, asked.launch, provenance)
+    overall = everywhere(facts, serving, found.judgement.findings, asked.launch, provenance)
     unserved = judge(rules, {**facts.roots(), "everywhere": overall}, facts.uncertain, "everywhere")
-    findings = (*_with_repairs(found, chosen, asked.launch), *unserved.findings)
+    findings = (*_with_repairs(found, chosen, asked.launch, provenance), *unserved.findings)
     judgement = Judgement(tuple(sorted(findings, key=lambda f: (-f.severity.rank, f.rule))), found.judgement.skipped)
     return Examination(
         path=path,
@@ -142,11 +148,20 @@ def examine(
         plans=tuple(plan_data(plan) for plan in plans),
         serving=serving,
         next_commands=next_commands(
-            path, target, judgement, {rule.id for rule in rulebook()}, engines, facts.files.whole_folder, asked.deep
+            path,
+            target,
+            judgement,
+            {rule.id for rule in rulebook()},
+            engines,
+            facts.files.whole_folder,
+            asked.deep,
+            provenance,
         ),
         pictures=_pictures(path, facts, asked) if illustrated else (),
         caveats=tuple(remark for _, _, remark in chosen if remark is not None),
-        newest=tuple(plan_data(p) for p in newest_plans(facts, asked.launch)) if illustrated and not plans else (),
+        newest=tuple(plan_data(p) for p in newest_plans(facts, asked.launch, provenance))
+        if illustrated and not plans
+        else (),
     )
 
 
@@ -202,7 +217,9 @@ def counts_for(path: str, target: Target | None, drafts: Sequence[str] = ()) -> 
     return read_token_counts(path, next((place for place in places if place.is_file()), None))
 
 
-def _with_repairs(found: Survey, engines: Sequence[Chosen], launch: Launch | None) -> tuple[Finding, ...]:
+def _with_repairs(
+    found: Survey, engines: Sequence[Chosen], launch: Launch | None, provenance: Provenance
+) -> tuple[Finding, ...]:
     """The findings with what a repair would really do, or why it would not."""
     findings = found.judgement.findings
     if not any(finding.fix for finding in findings):
@@ -213,7 +230,7 @@ def _with_repairs(found: Survey, engines: Sequence[Chosen], launch: Launch | Non
     from ckptdoctor.repair.receipts import earlier_of
 
     releases = tuple((contract, release) for contract, release, _ in engines)
-    case = Case(found.checkpoint, found.facts, releases, found.plans, launch)
+    case = Case(found.checkpoint, found.facts, releases, found.plans, launch, provenance)
     return with_proposals(case, findings, earlier_of(found.checkpoint))
 
 
@@ -247,6 +264,8 @@ def examine_paths(
     policy: Policy = NO_POLICY,
     baseline: Baseline | None = None,
     illustrated: bool = False,
+    trained_with: str | None = None,
+    captured_with: str | None = None,
 ) -> Report:
     """Examine several paths with the same target and rules; a path that cannot be examined does not stop the others.
 
@@ -263,13 +282,14 @@ def examine_paths(
     known_target = read_target(place) if place is not None else None
     asked = _asked(paths, known_target, launch or policy.launch, token_counts, deep or policy.deep, against)
     named = tuple(engines) or policy.engines
+    provenance = provenance_of(trained_with or policy.trained_with, captured_with or policy.captured_with)
     chosen_engines(named)
     done: list[Examination] = []
     failed: list[tuple[str, str]] = []
     remarks: dict[str, None] = {}
     for path in paths:
         try:
-            found = examine(path, known_target, chosen, named, asked, illustrated)
+            found = examine(path, known_target, chosen, named, asked, illustrated, provenance)
         except CannotExamineError as error:
             failed.append((path, str(error)))
             continue

@@ -10,7 +10,6 @@ from importlib import metadata
 from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.errors import UsageError
 from ckptdoctor.facts import Facts, describe, read_target
-from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.facts.launch import Launch
 from ckptdoctor.facts.launch_files import read_launch
 from ckptdoctor.findings import ServingRange
@@ -19,6 +18,7 @@ from ckptdoctor.serving.compat import Range, compatibility, fitting_ids
 from ckptdoctor.serving.config_edits import serving_edit
 from ckptdoctor.serving.contracts import Contract, Release
 from ckptdoctor.serving.outcomes import is_better
+from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance, provenance_of
 from ckptdoctor.serving.releases import choose, remark_on
 from ckptdoctor.summary import title
 from ckptdoctor.text import listing, show
@@ -33,7 +33,6 @@ __all__ = [
     "other_ranges",
     "plan_for",
     "serving_block",
-    "writer_named",
 ]
 
 Chosen = tuple[Contract, str, "str | None"]
@@ -46,14 +45,20 @@ _LONGEST = 200
 
 
 def plan_for(
-    path: str, engine: str, *, target: str | None, launch: str | None, trained_with: str | None
+    path: str,
+    engine: str,
+    *,
+    target: str | None,
+    launch: str | None,
+    trained_with: str | None,
+    captured_with: str | None = None,
 ) -> tuple[LoadPlan, str]:
     """The plan of one release for the draft at `path`, and one line that says what the draft is."""
     contract, release, _ = chosen_engines([engine])[0]
-    writer = writer_named(trained_with)
+    provenance = provenance_of(trained_with, captured_with)
     facts, line = _facts(path, target, launch)
-    plan = load_plan(facts, contract, release, line, writer)
-    return better_releases(facts, plan, line, writer), title(facts)
+    plan = load_plan(facts, contract, release, line, provenance)
+    return better_releases(facts, plan, line, provenance), title(facts)
 
 
 def chosen_engines(engines: Sequence[str]) -> list[Chosen]:
@@ -70,7 +75,7 @@ def chosen_engines(engines: Sequence[str]) -> list[Chosen]:
 
 
 def better_releases(
-    facts: Facts, plan: LoadPlan, launch: Launch | None = None, trained_with: str | None = None
+    facts: Facts, plan: LoadPlan, launch: Launch | None = None, provenance: Provenance = NOTHING_SAID
 ) -> LoadPlan:
     """The plan with the releases of its engine that serve the draft better, and the ids that would fit this one."""
     if plan.outcome == "served":
@@ -79,23 +84,24 @@ def better_releases(
     plan = replace(
         plan,
         edits=serving_edit(
-            facts, contract, plan, lambda changed: load_plan(changed, contract, plan.version, launch, trained_with)
+            facts, contract, plan, lambda changed: load_plan(changed, contract, plan.version, launch, provenance)
         ),
     )
-    ranges = compatibility(facts, [plan.engine], launch, trained_with)
+    ranges = compatibility(facts, [plan.engine], launch, provenance)
     rows = [row for row in _rows(ranges) if is_better(row.outcome, plan.outcome)]
     # Where some releases serve it as trained, nobody needs those that almost do.
     rows = [row for row in rows if row.outcome == "served"] or rows
     plan = replace(plan, better=tuple(f"{row.name} {row.releases} {_SAID[row.outcome]}" for row in rows))
     if not any(r.plan.outcome == "served" for r in ranges):
         others = [e for e in _in_scans() if e != plan.engine]
-        rows = _rows(compatibility(facts, others, launch, trained_with))
+        rows = _rows(compatibility(facts, others, launch, provenance))
         plan = replace(plan, elsewhere=tuple(f"{r.name} {r.releases}" for r in rows if r.outcome == "served"))
-    if plan.trained is None or not any(c.kind in _OTHER_LAYERS for c in plan.capture_causes):
+    if not any(c.kind in _OTHER_LAYERS for c in plan.capture_causes):
         return plan
-    fitting = fitting_ids(facts, contract, plan.version, plan.trained, launch)
-    unread = Release(contract, plan.version).peek(contract.targets.get("ids_read_from"), None) == []
-    plan = replace(plan, fitting=fitting, ids_unread=unread)
+    plan = replace(plan, ids_unread=Release(contract, plan.version).peek(contract.targets.get("ids_read_from")) == [])
+    if plan.trained is None:
+        return plan
+    plan = replace(plan, fitting=fitting_ids(facts, contract, plan.version, plan.trained, launch))
     setting = contract.raw.get("layer_setting")
     if setting is None:
         return plan
@@ -126,44 +132,57 @@ def _rows(ranges: Sequence[Range]) -> list[ServingRange]:
     return rows
 
 
-def serving_block(facts: Facts, launch: Launch | None = None) -> tuple[ServingRange, ...]:
+def serving_block(
+    facts: Facts, launch: Launch | None = None, provenance: Provenance = NOTHING_SAID
+) -> tuple[ServingRange, ...]:
     """How the engines that a scan speaks of serve the draft, release by release: the short form of `compat`."""
     if facts.draft.algorithm in ("plain", "unknown") or not facts.files.names_sound:
         return ()
-    return tuple(_rows(compatibility(facts, _in_scans(), launch)))
+    return tuple(_rows(compatibility(facts, _in_scans(), launch, provenance)))
 
 
-def other_ranges(facts: Facts, launch: Launch | None = None) -> tuple[ServingRange, ...]:
+def other_ranges(
+    facts: Facts, launch: Launch | None = None, provenance: Provenance = NOTHING_SAID
+) -> tuple[ServingRange, ...]:
     """As `serving_block`, for the engines that a scan does not speak of."""
     main = _in_scans()
-    return tuple(_rows(compatibility(facts, [engine for engine in contracts() if engine not in main], launch)))
+    others = [engine for engine in contracts() if engine not in main]
+    return tuple(_rows(compatibility(facts, others, launch, provenance)))
 
 
-def newest_plans(facts: Facts, launch: Launch | None = None) -> tuple[LoadPlan, ...]:
+def newest_plans(
+    facts: Facts, launch: Launch | None = None, provenance: Provenance = NOTHING_SAID
+) -> tuple[LoadPlan, ...]:
     """The whole plans of the newest known release of each engine that a scan speaks of."""
     if facts.draft.algorithm in ("plain", "unknown") or not facts.files.names_sound:
         return ()
-    return tuple(r.plan for r in compatibility(facts, _in_scans(), launch) if r.is_newest)
+    return tuple(r.plan for r in compatibility(facts, _in_scans(), launch, provenance) if r.is_newest)
 
 
 def compat_for(
-    path: str, engines: Sequence[str], *, target: str | None, launch: str | None, trained_with: str | None
+    path: str,
+    engines: Sequence[str],
+    *,
+    target: str | None,
+    launch: str | None,
+    trained_with: str | None,
+    captured_with: str | None = None,
 ) -> tuple[tuple[Range, ...], str]:
     """The answers of all known releases (of the named engines, or of one release each: `vllm==0.33.0`), and one line
     that says what the draft is. Raises `UsageError`."""
     named = list(dict.fromkeys(engine.strip() for engine in engines))
     chosen = chosen_engines(named)
-    writer = writer_named(trained_with)
+    provenance = provenance_of(trained_with, captured_with)
     facts, line = _facts(path, target, launch)
     if not named:
-        return compatibility(facts, None, line, writer), title(facts)
+        return compatibility(facts, None, line, provenance), title(facts)
     found: list[Range] = []
     for engine, (contract, release, _) in zip(named, chosen, strict=True):
         if "==" in engine or engine.lower() == "installed":
-            plan = load_plan(facts, contract, release, line, writer)
+            plan = load_plan(facts, contract, release, line, provenance)
             found.append(Range(contract.engine, contract.name, release, release, True, plan))
         else:
-            found += compatibility(facts, [contract.engine], line, writer)
+            found += compatibility(facts, [contract.engine], line, provenance)
     return tuple(found), title(facts)
 
 
@@ -185,13 +204,3 @@ def _facts(path: str, target: str | None, launch: str | None) -> tuple[Facts, La
     line = read_launch(launch) if launch is not None else None
     known_target = read_target(target) if target is not None else None
     return describe(open_checkpoint(path, remote=True), known_target), line
-
-
-def writer_named(trained_with: str | None) -> str | None:
-    """The id of the writer that `--trained-with TOOL[==RELEASE]` names. Raises `UsageError` for an unknown one."""
-    if trained_with is None:
-        return None
-    name = trained_with.partition("==")[0].lower()
-    if name not in knowledge().writers:
-        raise UsageError(f"unknown writer '{show(name)}'; known are {listing(sorted(knowledge().writers), 12)}")
-    return name

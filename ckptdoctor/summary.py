@@ -10,6 +10,7 @@ from ckptdoctor.facts import Facts, Target
 from ckptdoctor.facts.mtp import MtpHeads
 from ckptdoctor.findings import Severity
 from ckptdoctor.rulebook import Judgement
+from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.text import listing, plural, show
 from ckptdoctor.unknown import Unknown
 
@@ -164,6 +165,7 @@ def next_commands(
     engines: Sequence[str] = (),
     folder: bool = True,
     deep: bool = False,
+    provenance: Provenance = NOTHING_SAID,
 ) -> tuple[str, ...]:
     """Commands worth running next: an explanation of the worst finding (of a rule whose id is in `shipped`: others
     need their folder), the repair if one is possible and a whole `folder` was scanned, and the scan with what was
@@ -179,9 +181,16 @@ def next_commands(
         words = ["ckptdoctor", "fix", here, "--out", "NEW"]
         words += ["--target", target.path] if target is not None else []
         words += [word for engine in engines for word in ("--engine", engine)]
+        words += _said(provenance)
         words += ["--deep"] if deep else []
         words += [] if any(fix.safety == "safe" for fix in possible) else ["--unsafe"]
         commands.append(show(shlex.join(words), 4096))
     if target is None and any("--target" in skip.needs for skip in judgement.skipped):
         commands.append(f"ckptdoctor scan {show(shlex.quote(path))} --target PATH-OF-THE-TARGET")
     return tuple(commands)
+
+
+def _said(provenance: Provenance) -> list[str]:
+    """The options that say the same again."""
+    words = ["--trained-with", provenance.trained_with] if provenance.trained_with is not None else []
+    return words + (["--captured-with", "==".join(provenance.captured_with)] if provenance.captured_with else [])

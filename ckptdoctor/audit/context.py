@@ -37,6 +37,7 @@ def context_of(setup: Setup, today: date) -> str:
         "ignore": sorted(setup.ignore),
         "engines": _releases(setup.engines),
         "launch": setup.launch,
+        "provenance": asdict(setup.provenance),
         "deep": setup.deep,
         "target": None if target is None else [target, _files(target)],
     }

@@ -11,6 +11,7 @@ from ckptdoctor.audit.context import context_of
 from ckptdoctor.audit.work import Setup
 from ckptdoctor.facts.launch import parse_launch
 from ckptdoctor.policy import Policy, read_baseline
+from ckptdoctor.serving.provenance import provenance_of
 
 __all__ = ["setup_for"]
 
@@ -46,6 +47,7 @@ def setup_for(
         ignore=tuple(ignore),
         engines=tuple(engines) or policy.engines,
         launch=line,
+        provenance=provenance_of(policy.trained_with, policy.captured_with),
         deep=deep or policy.deep,
         target=target if target is not None else policy.target,
     )

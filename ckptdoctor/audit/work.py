@@ -29,6 +29,7 @@ from ckptdoctor.report.confidence import capped
 from ckptdoctor.report.json_report import as_data
 from ckptdoctor.report.marks import fingerprint
 from ckptdoctor.rulebook import Rule, RuleBook
+from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.text import show
 
 __all__ = ["Setup", "look_at", "prepare", "scan_at"]
@@ -52,6 +53,7 @@ class Setup:
     ignore: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
     launch: str | None = None
+    provenance: Provenance = NOTHING_SAID
     deep: bool = False
     target: str | None = None
     models: tuple[Model, ...] = ()
@@ -131,7 +133,7 @@ def _examined(address: str, place: Place, setup: Setup, target: Target | None) -
     asked = Asked(launch=parse_launch(setup.launch) if setup.launch else None, deep=setup.deep)
     rules = _rules(setup.rules, setup.select, setup.ignore)
     try:
-        found = examine(address, target, rules, setup.engines, asked)
+        found = examine(address, target, rules, setup.engines, asked, provenance=setup.provenance)
     except CkptdoctorError as error:
         raise type(error)(str(error).replace(address, place.path)) from None
     return replace(found, path=place.path)

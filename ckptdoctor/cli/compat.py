@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ckptdoctor.cli.output import color_option, emit, format_option, launch_option, target_option
+from ckptdoctor.cli.output import color_option, emit, format_option, launch_option, provenance_options, target_option
 
 __all__ = ["compat"]
 
@@ -22,7 +22,7 @@ __all__ = ["compat"]
     help="An engine, or a release of it.",
 )
 @launch_option
-@click.option("--trained-with", metavar="TOOL", help="The writer whose way of counting layers is meant.")
+@provenance_options
 @format_option("text", "json")
 @color_option
 @click.pass_context
@@ -33,6 +33,7 @@ def compat(
     engines: tuple[str, ...],
     launch: str | None,
     trained_with: str | None,
+    captured_with: str | None,
     fmt: str,
     color: str,
 ) -> None:
@@ -48,7 +49,9 @@ def compat(
     from ckptdoctor.report.plan_text import compat_lines
     from ckptdoctor.report.render import render_lines
 
-    ranges, title = compat_for(path, engines, target=target, launch=launch, trained_with=trained_with)
+    ranges, title = compat_for(
+        path, engines, target=target, launch=launch, trained_with=trained_with, captured_with=captured_with
+    )
     if fmt == "json":
         data = [{**plan_data(r.plan), "first": r.first, "last": r.last} for r in ranges]
         emit(plans_text(data))

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import click
 
-from ckptdoctor.cli.output import color_option, emit, format_option, launch_option, rules_option, target_option
+from ckptdoctor.cli.output import (
+    color_option,
+    emit,
+    format_option,
+    launch_option,
+    provenance_options,
+    rules_option,
+    target_option,
+)
 from ckptdoctor.cli.progress import bar, reading
 
 __all__ = ["fix"]
@@ -27,7 +35,7 @@ _FOUND = 1
     help="An engine release that the copy is to be good for.",
 )
 @launch_option
-@click.option("--trained-with", metavar="TOOL", help="The trainer, where its way of counting layers decides.")
+@provenance_options
 @click.option("--deep", is_flag=True, help="Read values of weights too, where they decide what a map means.")
 @click.option("--unsafe", is_flag=True, help="Also make repairs that rest on an assumption about the training.")
 @click.option(
@@ -57,6 +65,7 @@ def fix(
     engines: tuple[str, ...],
     launch: str | None,
     trained_with: str | None,
+    captured_with: str | None,
     deep: bool,
     unsafe: bool,
     select: tuple[str, ...],
@@ -80,7 +89,13 @@ def fix(
 
     surface = surface_for(sys.stdout, color)
     if undo:
-        _undo(path, out, fmt, color, _given(target, engines, launch, trained_with, deep, unsafe, select, dry_run))
+        _undo(
+            path,
+            out,
+            fmt,
+            color,
+            _given(target, engines, launch, trained_with, captured_with, deep, unsafe, select, dry_run),
+        )
         return
     if out is None and not dry_run:
         raise click.UsageError(
@@ -96,6 +111,7 @@ def fix(
             engines=_words(engines),
             launch=launch,
             trained_with=trained_with,
+            captured_with=captured_with,
             rules=rule_dirs,
             deep=deep,
             unsafe=unsafe,
@@ -149,14 +165,15 @@ def _given(
     engines: tuple[str, ...],
     launch: str | None,
     trained_with: str | None,
+    captured_with: str | None,
     deep: bool,
     unsafe: bool,
     select: tuple[str, ...],
     dry_run: bool,
 ) -> tuple[str, ...]:
     options = {
-        "--target": target, "--engine": engines, "--launch": launch, "--trained-with": trained_with, "--deep": deep,
-        "--unsafe": unsafe, "--select": select, "--dry-run": dry_run,
+        "--target": target, "--engine": engines, "--launch": launch, "--trained-with": trained_with,
+        "--captured-with": captured_with, "--deep": deep, "--unsafe": unsafe, "--select": select, "--dry-run": dry_run,
     }  # fmt: skip
     return tuple(name for name, value in options.items() if value)
 

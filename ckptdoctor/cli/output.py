@@ -27,6 +27,7 @@ __all__ = [
     "output_option",
     "policy_option",
     "project_policy",
+    "provenance_options",
     "rules_option",
     "selection_options",
     "target_option",
@@ -74,6 +75,18 @@ def launch_option(command: C) -> C:
         "--launch", metavar="LINE",
         help="The command that starts the server, in quotes, or a file with it (a script, or YAML or JSON options).",
     )(command)  # fmt: skip
+
+
+def provenance_options(command: C) -> C:
+    """`--trained-with TOOL` and `--captured-with ENGINE==RELEASE`."""
+    command = click.option(
+        "--captured-with",
+        metavar="ENGINE==RELEASE",
+        help="The release that ran the target of the training, where its way of counting layers decides.",
+    )(command)
+    return click.option(
+        "--trained-with", metavar="TOOL", help="The trainer, where its way of counting layers decides."
+    )(command)
 
 
 def rules_option(command: C) -> C:

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ckptdoctor.cli.output import color_option, emit, format_option, launch_option, target_option
+from ckptdoctor.cli.output import color_option, emit, format_option, launch_option, provenance_options, target_option
 
 __all__ = ["plan"]
 
@@ -18,7 +18,7 @@ _BAD = frozenset({"broken", "refused"})
 @click.option("--engine", required=True, metavar="NAME[==RELEASE]", help="sglang, vllm==0.33.0, … or installed.")
 @target_option
 @launch_option
-@click.option("--trained-with", metavar="TOOL", help="The writer whose way of counting layers is meant.")
+@provenance_options
 @format_option("text", "json")
 @color_option
 @click.pass_context
@@ -29,6 +29,7 @@ def plan(
     target: str | None,
     launch: str | None,
     trained_with: str | None,
+    captured_with: str | None,
     fmt: str,
     color: str,
 ) -> None:
@@ -43,7 +44,9 @@ def plan(
     from ckptdoctor.report.plan_text import plan_lines
     from ckptdoctor.report.render import render_lines
 
-    result, title = plan_for(path, engine, target=target, launch=launch, trained_with=trained_with)
+    result, title = plan_for(
+        path, engine, target=target, launch=launch, trained_with=trained_with, captured_with=captured_with
+    )
     if fmt == "json":
         emit(plans_text([plan_data(result)]))
     else:

@@ -20,6 +20,7 @@ from ckptdoctor.cli.output import (
     launch_option,
     output_option,
     project_policy,
+    provenance_options,
     rules_option,
     selection_options,
     target_option,
@@ -57,6 +58,7 @@ def _ids(values: Iterable[str]) -> list[str]:
 @rules_option
 @engines_option
 @launch_option
+@provenance_options
 @click.option(
     "--token-counts",
     metavar="FILE",
@@ -94,6 +96,8 @@ def scan(
     rule_dirs: tuple[Path, ...],
     engines: tuple[str, ...],
     launch: str | None,
+    trained_with: str | None,
+    captured_with: str | None,
     token_counts: str | None,
     deep: bool,
     against: str | None,
@@ -145,6 +149,8 @@ def scan(
             ignore=_ids(ignore),
             engines=_ids(engines),
             launch=launch,
+            trained_with=trained_with,
+            captured_with=captured_with,
             token_counts=token_counts,
             deep=deep,
             against=against,

@@ -13,7 +13,7 @@ from typing import Any
 from ckptdoctor.facts.config import Config
 from ckptdoctor.facts.knowledge import Sign
 
-__all__ = ["Evidence", "Verdict", "weigh"]
+__all__ = ["Evidence", "Verdict", "holds", "weigh"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Verdict:
 def weigh(candidates: Mapping[str, tuple[int, Sequence[Sign]]], evidence: Evidence) -> Verdict:
     """Weigh the signs of all candidates (`id -> (points needed, signs)`); a draw has no winner."""
     scores = {
-        name: sum(sign.weight for sign in signs if _holds(sign.conditions, evidence))
+        name: sum(sign.weight for sign in signs if holds(sign.conditions, evidence))
         for name, (_, signs) in candidates.items()
     }
     able = sorted((n for n in scores if scores[n] >= candidates[n][0]), key=lambda n: -scores[n])
@@ -56,7 +56,8 @@ def weigh(candidates: Mapping[str, tuple[int, Sequence[Sign]]], evidence: Eviden
     return Verdict(able[0] if margin > 0 else None, margin, scores)
 
 
-def _holds(conditions: Mapping[str, Any], evidence: Evidence) -> bool:
+def holds(conditions: Mapping[str, Any], evidence: Evidence) -> bool:
+    """Whether all conditions of a sign hold."""
     return all(_CHECKS[kind](value, evidence) for kind, value in conditions.items())
 
 

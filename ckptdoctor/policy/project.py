@@ -45,6 +45,8 @@ class Policy:
     engines: tuple[str, ...] = ()
     target: str | None = None
     launch: str | None = None
+    trained_with: str | None = None
+    captured_with: str | None = None
     deep: bool = False
     fail_on: str = "error"
     rules: tuple[Path, ...] = ()
@@ -86,6 +88,8 @@ def load_policy(path: Path) -> Policy:
         engines=tuple(table.get("engines", ())),
         target=_place(base, table.get("target")),
         launch=table.get("launch"),
+        trained_with=table.get("trained-with"),
+        captured_with=table.get("captured-with"),
         deep=bool(table.get("deep", False)),
         fail_on=str(table.get("fail-on", "error")),
         rules=tuple(base / folder for folder in table.get("rules", ())),

@@ -20,6 +20,7 @@ from ckptdoctor.planning import chosen_engines
 from ckptdoctor.policy import NO_POLICY, Policy, applied, check_rules, counts, load_policy, read_baseline
 from ckptdoctor.policy.project import PROJECT_FILES
 from ckptdoctor.resources import rules_dir
+from ckptdoctor.serving.provenance import provenance_of
 from ckptdoctor.text import plural, show
 
 __all__ = ["Verdict", "drafts_in", "gate_policy", "judge_tree"]
@@ -83,6 +84,7 @@ def judge_tree(root: Path, policy: Policy, shown: str, today: date | None = None
     rules = rulebook(policy.rules)
     check_rules(policy, rules)
     chosen_engines(policy.engines)
+    provenance = provenance_of(policy.trained_with, policy.captured_with)
     target = read_target(policy.target) if policy.target else None
     baseline = read_baseline(policy.baseline) if policy.baseline else None
     examinations: list[Examination] = []
@@ -96,7 +98,7 @@ def judge_tree(root: Path, policy: Policy, shown: str, today: date | None = None
     for folder in folders:
         label = _label(root, folder, shown)
         try:
-            found = examine(str(folder), target, rules, policy.engines, asked)
+            found = examine(str(folder), target, rules, policy.engines, asked, provenance=provenance)
         except CkptdoctorError as error:
             failed.append((label, str(error).replace(str(folder), label)))
             continue

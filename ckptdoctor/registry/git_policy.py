@@ -82,6 +82,8 @@ def _toml(policy: Policy, home: Path) -> str:
         "engines": list(policy.engines),
         "target": policy.target,
         "launch": policy.launch,
+        "trained-with": policy.trained_with,
+        "captured-with": policy.captured_with,
         "deep": policy.deep,
         "fail-on": policy.fail_on,
         "rules": [str(folder.relative_to(home)) for folder in policy.rules],

@@ -11,6 +11,7 @@ from ckptdoctor.planning import Chosen
 from ckptdoctor.repair.edits import conflict
 from ckptdoctor.repair.proposal import Case, Proposal, Refusal
 from ckptdoctor.repair.words import said
+from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.text import listing, show
 
 __all__ = ["Course", "Options", "Unfixed", "allowed", "disputed", "joined", "unfixed"]
@@ -30,7 +31,7 @@ class Options:
     unsafe: bool = False
     select: tuple[str, ...] = ()
     engines: tuple[Chosen, ...] = ()
-    trained_with: str | None = None
+    provenance: Provenance = NOTHING_SAID
     asked: Asked = NOTHING_ASKED
 
 

@@ -16,7 +16,7 @@ from ckptdoctor.facts import Target, read_target
 from ckptdoctor.facts.asked import Asked
 from ckptdoctor.facts.launch_files import read_launch
 from ckptdoctor.findings import Finding, Severity
-from ckptdoctor.planning import chosen_engines, writer_named
+from ckptdoctor.planning import chosen_engines
 from ckptdoctor.repair.assemble import Assembly, assemble
 from ckptdoctor.repair.changes import Change, changes
 from ckptdoctor.repair.comparing import VerificationError, compare, compare_size
@@ -31,6 +31,7 @@ from ckptdoctor.repair.registry import treatment_names
 from ckptdoctor.repair.tree import Tree, read_tree
 from ckptdoctor.repair.writing import Written, write_files
 from ckptdoctor.rulebook import Rule, RuleBook
+from ckptdoctor.serving.provenance import provenance_of
 from ckptdoctor.text import listing, show
 
 __all__ = ["DIGEST_LIMIT", "Outcome", "Progress", "fix"]
@@ -78,6 +79,7 @@ def fix(
     engines: Sequence[str] = (),
     launch: str | None = None,
     trained_with: str | None = None,
+    captured_with: str | None = None,
     rules: Sequence[Path] = (),
     deep: bool = False,
     unsafe: bool = False,
@@ -107,7 +109,7 @@ def fix(
         unsafe=unsafe,
         select=tuple(select),
         engines=tuple(chosen_engines(engines)),
-        trained_with=writer_named(trained_with),
+        provenance=provenance_of(trained_with, captured_with),
         asked=Asked(launch=read_launch(launch) if launch is not None else None, deep=deep),
     )
     with _reading(path):
@@ -231,7 +233,7 @@ class _Job:
                 "the tensors of the written copy are not those that were planned; it was not published"
             )
         options = self.options
-        found = survey(copy, self.target, self.rules, options.engines, options.asked, self.plan.writer)
+        found = survey(copy, self.target, self.rules, options.engines, options.asked, self.plan.provenance)
         more = _serious(found) - _serious(self.plan.after)
         if more:
             names = listing(sorted(more), 6)

@@ -31,6 +31,7 @@ from ckptdoctor.repair.registry import treatments
 from ckptdoctor.repair.state import State
 from ckptdoctor.repair.words import said
 from ckptdoctor.rulebook import Rule, RuleBook
+from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.text import listing
 
 __all__ = ["Options", "RepairPlan", "Unfixed", "plan_repair"]
@@ -49,7 +50,8 @@ class RepairPlan:
     """What would be done. `before` and `after` are the draft as it is and as it would be; `steps` the proposals in the
     order in which they are made, each in the names that the steps before it left. `appeared` are errors that only the
     repaired draft would have, `ineffective` the steps whose finding would stay: with either, nothing is written.
-    `writer` is the trainer in whose way the ids of the copy are read; `bases` are the draft before each step."""
+    `provenance` is what was said of the training, as far as it holds for the ids of the copy; `bases` are the draft
+    before each step."""
 
     before: Survey
     after: Survey
@@ -58,7 +60,7 @@ class RepairPlan:
     unfixed: tuple[Unfixed, ...]
     appeared: tuple[Finding, ...] = ()
     ineffective: tuple[Proposal, ...] = ()
-    writer: str | None = None
+    provenance: Provenance = NOTHING_SAID
     bases: tuple[State, ...] = field(default=(), repr=False)
 
 
@@ -102,17 +104,17 @@ def _plan(
 ) -> RepairPlan:
     """The plan without the steps `withheld`, which say why they are not made."""
 
-    def look(at: Checkpoint, writer: str | None) -> Survey:
-        return survey(at, target, rules, options.engines, options.asked, writer)
+    def look(at: Checkpoint, provenance: Provenance) -> Survey:
+        return survey(at, target, rules, options.engines, options.asked, provenance)
 
-    writer = options.trained_with
-    before = look(checkpoint, writer)
+    provenance = options.provenance
+    before = look(checkpoint, provenance)
     state, now, earlier = State.of(checkpoint), before, earlier_of(checkpoint)
     bases: list[State] = []
     course = Course(withheld=dict(withheld))
     answers: list[Answer] = []
     for _ in range(_ROUNDS):
-        case = _case(now, options, writer)
+        case = _case(now, options, provenance)
         answers = []
         batch: list[Proposal] = []
         # What a later stage would propose is not asked before the earlier ones are done: it may be long in answering.
@@ -130,13 +132,13 @@ def _plan(
         course.made += batch
         bases += [base] * len(batch)
         if _renumbers(now, batch):
-            writer = None
-        now = look(state.checkpoint, writer)
+            provenance = NOTHING_SAID
+        now = look(state.checkpoint, provenance)
     stay = tuple(unfixed(finding, answer, options, wanted, course) for finding, answer in answers)
     still = {(a.treatment, a.subject) for _, a in answers if isinstance(a, Proposal)}
     ineffective = tuple(p for p in course.made if (p.treatment, p.subject) in still)
     return RepairPlan(
-        before, now, state, tuple(course.made), stay, _appeared(before, now), ineffective, writer, tuple(bases)
+        before, now, state, tuple(course.made), stay, _appeared(before, now), ineffective, provenance, tuple(bases)
     )
 
 
@@ -173,9 +175,9 @@ def _renumbers(now: Survey, batch: Sequence[Proposal]) -> bool:
     return any(isinstance(e, SetConfig) and e.key in places for p in batch for e in p.edits)
 
 
-def _case(now: Survey, options: Options, writer: str | None) -> Case:
+def _case(now: Survey, options: Options, provenance: Provenance) -> Case:
     releases = tuple((contract, release) for contract, release, _ in options.engines)
-    return Case(now.checkpoint, now.facts, releases, now.plans, options.asked.launch, writer, reads=True)
+    return Case(now.checkpoint, now.facts, releases, now.plans, options.asked.launch, provenance, reads=True)
 
 
 def _next(

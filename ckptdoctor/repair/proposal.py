@@ -13,6 +13,7 @@ from ckptdoctor.repair.edits import Edit
 from ckptdoctor.repair.state import State
 from ckptdoctor.serving import LoadPlan, load_plan
 from ckptdoctor.serving.contracts import Contract
+from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 
 __all__ = ["Case", "Proposal", "Propose", "Proposed", "Refusal", "RefusedError", "Treatment"]
 
@@ -41,7 +42,7 @@ class Case:
     engines: tuple[tuple[Contract, str], ...] = ()
     plans: tuple[LoadPlan, ...] = ()
     launch: Launch | None = None
-    trained_with: str | None = None
+    provenance: Provenance = NOTHING_SAID
     reads: bool = False
     finding_engines: tuple[str, ...] = ()
 
@@ -57,7 +58,7 @@ class Case:
     def plans_after(self, edits: Sequence[Edit]) -> tuple[LoadPlan, ...]:
         """The plans of `engines` for the draft with these edits made."""
         facts = self.after(edits)
-        return tuple(load_plan(facts, c, release, self.launch, self.trained_with) for c, release in self.engines)
+        return tuple(load_plan(facts, c, release, self.launch, self.provenance) for c, release in self.engines)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ def reach(case: Case, facts: Facts) -> Reach:
     """How far over the known releases this draft loads."""
     whole = served = 0
     newest: set[str] = set()
-    for span in compatibility(facts, [c.engine for c in _in_scans()], case.launch, case.trained_with):
+    for span in compatibility(facts, [c.engine for c in _in_scans()], case.launch, case.provenance):
         releases = contracts()[span.engine].releases
         count = releases.index(span.last) - releases.index(span.first) + 1
         plan = span.plan
@@ -43,12 +43,12 @@ def reach(case: Case, facts: Facts) -> Reach:
 
 def loads_newest(case: Case, facts: Facts) -> bool:
     """Whether the newest known release of an engine that a scan speaks of loads this draft whole."""
-    return any(_is_whole(load_plan(facts, c, c.newest, case.launch, case.trained_with), facts) for c in _in_scans())
+    return any(_is_whole(load_plan(facts, c, c.newest, case.launch, case.provenance), facts) for c in _in_scans())
 
 
 def newest_scores(case: Case, facts: Facts) -> tuple[Score, ...]:
     """How well the newest known release of each engine that a scan speaks of takes this draft."""
-    return tuple(score(load_plan(facts, c, c.newest, case.launch, case.trained_with), facts) for c in _in_scans())
+    return tuple(score(load_plan(facts, c, c.newest, case.launch, case.provenance), facts) for c in _in_scans())
 
 
 def _is_whole(plan: LoadPlan, facts: Facts) -> bool:

@@ -13,6 +13,7 @@ from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.facts.launch import Launch
 from ckptdoctor.serving.contracts import Contract, Release, borders, contracts
 from ckptdoctor.serving.plan import LoadPlan
+from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.serving.simulate import load_plan
 
 __all__ = ["Range", "compatibility", "fitting_ids", "id_places"]
@@ -40,18 +41,21 @@ class Range:
 
 
 def compatibility(
-    facts: Facts, engines: Iterable[str] | None = None, launch: Launch | None = None, trained_with: str | None = None
+    facts: Facts,
+    engines: Iterable[str] | None = None,
+    launch: Launch | None = None,
+    provenance: Provenance = NOTHING_SAID,
 ) -> tuple[Range, ...]:
     """The answers of all known releases (of the named engines), oldest first, folded into ranges."""
     known = contracts()
     found: list[Range] = []
     for engine in engines if engines is not None else known:
         contract = known[engine]
-        found += _fold(contract, _plans(facts, contract, launch, trained_with))
+        found += _fold(contract, _plans(facts, contract, launch, provenance))
     return tuple(found)
 
 
-def _plans(facts: Facts, contract: Contract, launch: Launch | None, trained_with: str | None) -> list[LoadPlan]:
+def _plans(facts: Facts, contract: Contract, launch: Launch | None, provenance: Provenance) -> list[LoadPlan]:
     """A plan for every known release; releases between the same two borders of the contract share one."""
     marks = borders(contract)
     plans: list[LoadPlan] = []
@@ -62,7 +66,7 @@ def _plans(facts: Facts, contract: Contract, launch: Launch | None, trained_with
         if reached == before:
             plans.append(renamed(plans[-1], version))
         else:
-            plans.append(load_plan(facts, contract, version, launch, trained_with))
+            plans.append(load_plan(facts, contract, version, launch, provenance))
         before = reached
     return plans
 
@@ -97,7 +101,7 @@ def _answer(plan: LoadPlan) -> tuple[object, ...]:
     """
     reasons = tuple(_named(reason, plan.version, "") for reason in plan.reasons)
     captured = () if plan.outcome == "refused" else tuple(sorted(plan.captured.items(), key=lambda item: item[0]))
-    return plan.outcome, reasons, captured, plan.unproven
+    return plan.outcome, reasons, captured, () if plan.outcome == "refused" else plan.unproven
 
 
 def fitting_ids(

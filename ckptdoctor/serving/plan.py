@@ -17,13 +17,13 @@ RESTS_ON: Mapping[str, tuple[str, ...]] = {
         "load_errors", "first_load_error", "parameters", "stored", "uninitialised", "left_random", "left_over",
         "left_biases", "absent_layers", "depth_refused", "lacks_embedding", "left_at_ones", "unplaced", "dropped",
     ),
-    "capture": ("late_errors", "captured", "capture_causes"),
+    "capture": ("late_errors", "captured", "capture_causes", "captures_neither"),
     "wiring": ("wiring", "wiring_causes"),
     "everything": ("errors", "causes", "opens", "outcome", "reasons"),
     "nothing": (
         "engine", "version", "label", "model_class", "other_class", "is_refused", "executed", "loading_executed",
-        "capture_executed", "wiring_executed", "trained", "trained_certain", "better", "elsewhere", "fitting",
-        "layer_option", "layer_values", "ids_unread", "edits", "edit_text", "unproven", "is_load_open",
+        "capture_executed", "wiring_executed", "trained", "trained_certain", "readings", "better", "elsewhere",
+        "fitting", "layer_option", "layer_values", "ids_unread", "edits", "edit_text", "unproven", "is_load_open",
         "remarks", "release_remark",
     ),
 }  # fmt: skip
@@ -130,7 +130,8 @@ class LoadPlan:
     of which the file holds nothing. `elsewhere` names other engines that serve the draft as trained, where no release
     of this one does.
     `loading_executed`, `capture_executed` and `wiring_executed` say whether the contract entries behind
-    parameters, captured boundaries and the rest of the wiring were executed; `trained_certain` whether
+    parameters, captured boundaries and the rest of the wiring were executed; `readings` are the boundaries that the ids
+    in the draft can mean, the likely ones first; `trained_certain` whether
     only one reading of the trained boundaries is left.
     """
 
@@ -161,6 +162,7 @@ class LoadPlan:
     capture_executed: bool = True
     wiring_executed: bool = True
     trained_certain: bool = True
+    readings: tuple[tuple[int, ...], ...] = ()
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -225,6 +227,13 @@ class LoadPlan:
     def capture_causes(self) -> tuple[Reason, ...]:
         """Causes, and what is open, that rest on which layers of the target are captured."""
         return tuple(c for c in (*self.causes, *self.opens) if c.kind in _OF_CAPTURE)
+
+    @property
+    def captures_neither(self) -> bool:
+        """Whether a phase captures other layers than the ids name, in whichever of several ways they are counted."""
+        captured = (b for b in self.captured.values() if b is not None)
+        several = not self.trained_certain and len(self.readings) > 1
+        return several and not self.wiring.get("final_state") and any(b not in self.readings for b in captured)
 
     @property
     def wiring_causes(self) -> tuple[Reason, ...]:

@@ -22,6 +22,7 @@ from ckptdoctor.serving.mtp import settle_mtp
 from ckptdoctor.serving.other_class import builds_other, no_class
 from ckptdoctor.serving.outcome import Wires, settle, takes_states
 from ckptdoctor.serving.plan import LoadPlan, Parameter
+from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.serving.quantised import as_built, scheme_refusals
 from ckptdoctor.serving.refusals import general_symbols, in_order, row_refusals
 from ckptdoctor.serving.releases import remark_on
@@ -37,20 +38,17 @@ __all__ = ["load_plan"]
 
 
 def load_plan(
-    facts: Facts, contract: Contract, version: str, launch: Launch | None = None, trained_with: str | None = None
+    facts: Facts, contract: Contract, version: str, launch: Launch | None = None, provenance: Provenance = NOTHING_SAID
 ) -> LoadPlan:
-    """What `version` of the contract's engine does with the draft. Pure; never raises for any draft.
-
-    `launch` is the launch line, if known; `trained_with` the id of a writer whose way of counting layers is
-    to be believed.
-    """
+    """What `version` of the contract's engine does with the draft, given the launch line and what was said of the
+    training (`provenance`). Pure; never raises for any draft."""
     release = Release(contract, version)
-    plan = _plan(facts, release, launch, trained_with)
+    plan = _plan(facts, release, launch, provenance)
     remark = remark_on(release)
     return plan if remark is None else replace(plan, release_remark=remark, remarks=(remark, *plan.remarks))
 
 
-def _plan(facts: Facts, release: Release, launch: Launch | None, trained_with: str | None) -> LoadPlan:
+def _plan(facts: Facts, release: Release, launch: Launch | None, provenance: Provenance) -> LoadPlan:
     contract = release.contract
     if facts.files.kind == "other":
         return plan_of_unread(facts, contract, release.version)
@@ -63,7 +61,7 @@ def _plan(facts: Facts, release: Release, launch: Launch | None, trained_with: s
         )  # fmt: skip
     if "parameters" not in understood.entry:
         return _without_table(facts, release, understood)
-    return _with_table(facts, release, understood, launch, trained_with)
+    return _with_table(facts, release, understood, launch, provenance)
 
 
 def _without_table(facts: Facts, release: Release, understood: Understood) -> LoadPlan:
@@ -86,7 +84,7 @@ def _without_table(facts: Facts, release: Release, understood: Understood) -> Lo
 
 
 def _with_table(
-    facts: Facts, release: Release, understood: Understood, launch: Launch | None, trained_with: str | None
+    facts: Facts, release: Release, understood: Understood, launch: Launch | None, provenance: Provenance
 ) -> LoadPlan:
     settings, entry, contract = understood.settings, understood.entry or {}, release.contract
     loading = release.reader()
@@ -120,7 +118,7 @@ def _with_table(
         if takes_states(facts)
         else final_state(release, launch)
     )
-    trained = trained_boundaries(facts, trained_with)
+    trained = trained_boundaries(facts, provenance)
     wires = _wires(entry, settings, symbols, wiring, launch, facts)
     return replace(
         settle(plan, facts, captured, trained, wires),
@@ -128,6 +126,7 @@ def _with_table(
         capture_executed=captured.evidence.executed,
         wiring_executed=wiring.evidence.executed,
         trained_certain=trained.certain,
+        readings=trained.readings,
     )
 
 

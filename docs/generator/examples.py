@@ -62,6 +62,8 @@ def _printed(rule: Rule, recipe: Any) -> str:
             select=[rule.id],
             engines=recipe.engines,
             launch=recipe.launch,
+            trained_with=recipe.trained_with,
+            captured_with=recipe.captured_with,
             token_counts=counts_file(folder) if recipe.token_counts is not None else None,
             deep=recipe.deep,
             against=other_copy(folder) if recipe.against is not None else None,

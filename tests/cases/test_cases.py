@@ -69,6 +69,7 @@ def test_the_answer_is_the_right_one(shown: Shown, tmp_path: Path) -> None:
         outcome = fix(
             draft, tmp_path / "fixed", target=draft / "target" if shown.recipe.target is not None else None,
             engines=shown.recipe.engines, launch=shown.recipe.launch, deep=shown.recipe.deep,
+            trained_with=shown.recipe.trained_with, captured_with=shown.recipe.captured_with,
             unsafe=answer["safety"] == "unsafe", select=[answer["treatment"]],
         )  # fmt: skip
         assert outcome.written is not None

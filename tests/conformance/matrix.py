@@ -73,7 +73,10 @@ def repaired(built: Path) -> Iterator[Path]:
         build(recipe, source)
         target = source / "target" if recipe.target is not None else None
         try:
-            outcome = fix(source, copy, target=target, engines=recipe.engines, launch=recipe.launch, unsafe=True)
+            outcome = fix(
+                source, copy, target=target, engines=recipe.engines, launch=recipe.launch, unsafe=True,
+                trained_with=recipe.trained_with, captured_with=recipe.captured_with,
+            )  # fmt: skip
         except CkptdoctorError:
             continue
         whole = (

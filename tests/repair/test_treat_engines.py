@@ -22,6 +22,7 @@ from ckptdoctor.repair.planner import Options, RepairPlan, plan_repair
 from ckptdoctor.repair.proposal import Case, Proposal, Propose, RefusedError
 from ckptdoctor.repair.receipts import RECEIPT_NAME
 from ckptdoctor.repair.treatments import flag_for_engine, ids_for_engine, layout_for_engine
+from ckptdoctor.serving.provenance import provenance_of
 from ckptdoctor.serving.words import Reason
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "serving"))
@@ -43,7 +44,7 @@ def story(
 
 
 def repaired(folder: Path, *engines: str, writer: str | None = None) -> RepairPlan:
-    options = Options(engines=tuple(chosen_engines(engines)), trained_with=writer)
+    options = Options(engines=tuple(chosen_engines(engines)), provenance=provenance_of(writer))
     return plan_repair(open_checkpoint(str(folder)), read_target(str(folder / "target")), rulebook(), options)
 
 
@@ -71,7 +72,7 @@ def refusal(told: Proposal | str) -> str:
 
 @pytest.mark.parametrize("release", ["0.5.9", "0.5.11"])
 def test_the_draft_of_the_founding_story_is_served_after_two_repairs(release: str, tmp_path: Path) -> None:
-    found = repaired(story(tmp_path, [2, 30, 58]), f"sglang=={release}")
+    found = repaired(story(tmp_path, [2, 30, 58]), f"sglang=={release}", writer="speculators")
     assert [p.outcome for p in found.before.plans] == ["broken"]
     assert {s.treatment: s.safety for s in found.steps} == {"ids-for-engine": "safe", "layout-for-engine": "safe"}
     assert [p.outcome for p in found.after.plans] == ["served"]
@@ -191,7 +192,7 @@ def test_two_engines_that_want_two_layouts_are_told_so(tmp_path: Path) -> None:
 
 
 def test_ids_are_written_in_the_numbers_of_the_release(tmp_path: Path) -> None:
-    told = answer(story(tmp_path, [2, 30, 58]), "AUX013", "sglang==0.5.12")
+    told = answer(story(tmp_path, [2, 30, 58]), "AUX013", "sglang==0.5.12", trained_with="speculators")
     assert values(told) == {NESTED: [1, 29, 57]}
     assert isinstance(told, Proposal)
     assert (told.safety, told.subject) == ("safe", "the captured layers")
@@ -202,7 +203,10 @@ def test_every_place_that_names_the_layers_gets_the_same_ids(tmp_path: Path) -> 
     place = story(tmp_path, [2, 30, 58])
     config = json.loads((place / "config.json").read_text(encoding="utf-8"))
     (place / "config.json").write_text(json.dumps(config | {IDS_KEY: [2, 30, 58]}), encoding="utf-8")
-    assert values(answer(place, "AUX013", "sglang==0.5.12")) == {NESTED: [1, 29, 57], IDS_KEY: [1, 29, 57]}
+    assert values(answer(place, "AUX013", "sglang==0.5.12", trained_with="speculators")) == {
+        NESTED: [1, 29, 57],
+        IDS_KEY: [1, 29, 57],
+    }
 
 
 def test_a_boundary_that_the_target_cannot_give_under_one_number_is_asked_for_by_another(tmp_path: Path) -> None:
@@ -213,14 +217,14 @@ def test_a_boundary_that_the_target_cannot_give_under_one_number_is_asked_for_by
 
 def test_two_releases_that_read_one_set_of_ids_alike_are_served_together(tmp_path: Path) -> None:
     # The first id is 1, and by that sign alone later releases add one again.
-    found = repaired(story(tmp_path, [2, 30, 58]), "sglang==0.5.12", "sglang==0.5.13")
+    found = repaired(story(tmp_path, [2, 30, 58]), "sglang==0.5.12", "sglang==0.5.13", writer="speculators")
     assert [p.outcome for p in found.after.plans] == ["served", "served"]
 
 
 def test_two_engines_that_count_in_two_ways_get_no_ids(tmp_path: Path) -> None:
     place = draft(tmp_path / "draft", [2, 30, 58], **{IDS_KEY: [2, 30, 58]})
     target(place / "target", *LLAMA)
-    told = refusal(answer(place, "AUX013", "sglang==0.5.9", "vllm==0.33.0"))
+    told = refusal(answer(place, "AUX013", "sglang==0.5.9", "vllm==0.33.0", trained_with="speculators"))
     assert "What sglang 0.5.9 needs is wrong for vllm 0.33.0" in told
 
 
@@ -231,6 +235,30 @@ def test_ids_with_two_readings_are_not_translated(tmp_path: Path) -> None:
     told = refusal(answer(write(draft, tmp_path), "AUX014", "vllm==0.22.0"))
     assert "Two readings of the ids are possible" in told
     assert "--trained-with" in told
+
+
+@pytest.mark.parametrize("of", [DEEP, LLAMA])
+@pytest.mark.parametrize("ids", [[2, 30, 58], [1, 29, 57], [3, 7, 11]])
+@pytest.mark.parametrize(
+    "engine", ["sglang==0.5.9", "sglang==0.5.12", "sglang==0.5.23", "vllm==0.22.0", "vllm==0.10.2"]
+)
+def test_ids_that_prove_nothing_are_never_rewritten(
+    ids: list[int], engine: str, of: tuple[str, int, str], tmp_path: Path
+) -> None:
+    found = repaired(story(tmp_path, ids, of), engine)
+    assert "ids-for-engine" not in [step.treatment for step in found.steps]
+    findings = [f for f in found.before.judgement.findings if f.rule in ("AUX013", "AUX014")]
+    assert {(f.rule, f.severity.value) for f in findings} <= {("AUX014", "warning")}
+
+
+def test_the_person_who_knows_the_release_that_captured_gets_the_translation(tmp_path: Path) -> None:
+    options = Options(
+        engines=tuple(chosen_engines(["sglang==0.5.12"])), provenance=provenance_of(None, "sglang==0.5.14")
+    )
+    place = story(tmp_path, [2, 30, 58])
+    found = plan_repair(open_checkpoint(str(place)), read_target(str(place / "target")), rulebook(), options)
+    assert [(s.treatment, s.safety) for s in found.steps] == [("ids-for-engine", "safe")]
+    assert set(found.after.plans[0].captured.values()) == {(2, 30, 58)}
 
 
 def test_the_person_who_knows_the_trainer_gets_the_translation(tmp_path: Path) -> None:
@@ -253,7 +281,7 @@ def test_ids_that_a_reader_of_the_copy_would_take_for_others_are_not_written(tmp
 def test_a_target_that_passes_no_states_on_is_not_cured_by_ids(tmp_path: Path) -> None:
     place = draft(tmp_path / "draft", [2, 30, 58])
     target(place / "target", "KimiK25ForConditionalGeneration", 61, "deepseek_v3", wrapped_as="kimi_k25")
-    told = refusal(answer(place, "SRV004", "sglang==0.5.9"))
+    told = refusal(answer(place, "SRV004", "sglang==0.5.9", trained_with="speculators"))
     assert "No ids make sglang 0.5.9 capture" in told
 
 
@@ -261,7 +289,7 @@ def test_a_second_translation_is_refused(tmp_path: Path) -> None:
     place = story(tmp_path, [2, 30, 58])
     row = {"treatment": "ids-for-engine", "subject": "the captured layers"}
     (place / RECEIPT_NAME).write_text(json.dumps({"treatments": [row]}), encoding="utf-8")
-    told = refusal(answer(place, "AUX013", "sglang==0.5.12"))
+    told = refusal(answer(place, "AUX013", "sglang==0.5.12", trained_with="speculators"))
     assert "was already made" in told
 
 

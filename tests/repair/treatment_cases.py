@@ -29,6 +29,7 @@ from ckptdoctor.repair.planner import Options, RepairPlan, plan_repair  # noqa: 
 from ckptdoctor.repair.proposal import Case, Proposal, Refusal  # noqa: E402
 from ckptdoctor.repair.propose import proposed  # noqa: E402
 from ckptdoctor.repair.receipts import earlier_of  # noqa: E402
+from ckptdoctor.serving.provenance import provenance_of  # noqa: E402
 
 __all__ = [
     "Draft",
@@ -83,14 +84,22 @@ def plan(folder: Path, *engines: str, unsafe: bool = False, select: tuple[str, .
     return plan_repair(open_checkpoint(str(folder)), read_target(str(folder / "target")), rulebook(), options, wanted)
 
 
-def answer(folder: Path, rule: str, *engines: str, reads: bool = True, target: Path | None = None) -> Proposal | str:
+def answer(
+    folder: Path,
+    rule: str,
+    *engines: str,
+    reads: bool = True,
+    target: Path | None = None,
+    trained_with: str | None = None,
+) -> Proposal | str:
     """What is proposed for the first finding of `rule` in the draft as it is: a proposal, or the words of a refusal."""
     known = read_target(str(target or folder / "target"))
     chosen = chosen_engines(engines)
-    found = survey(open_checkpoint(str(folder)), known, rulebook(), chosen)
+    said = provenance_of(trained_with)
+    found = survey(open_checkpoint(str(folder)), known, rulebook(), chosen, provenance=said)
     finding = next(f for f in found.judgement.findings if f.rule == rule)
     releases = tuple((contract, release) for contract, release, _ in chosen)
-    case = Case(found.checkpoint, found.facts, releases, found.plans, reads=reads)
+    case = Case(found.checkpoint, found.facts, releases, found.plans, provenance=said, reads=reads)
     told = proposed(case, finding, earlier_of(found.checkpoint))
     assert told is not None
     return told.why if isinstance(told, Refusal) else told

@@ -12,6 +12,7 @@ from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.facts import Facts, describe, read_target
 from ckptdoctor.facts.launch import parse_launch
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
+from ckptdoctor.serving.provenance import provenance_of
 
 __all__ = ["IDS_KEY", "TRAINERS", "draft", "facts_of", "plan", "target", "trainer", "trainer_names"]
 
@@ -70,5 +71,8 @@ def target(folder: Path, architecture: str, depth: int, model_type: str, *, wrap
     return folder
 
 
-def plan(facts: Facts, release: str, launch: str | None = None, engine: str = "sglang") -> LoadPlan:
-    return load_plan(facts, contracts()[engine], release, parse_launch(launch) if launch is not None else None)
+def plan(
+    facts: Facts, release: str, launch: str | None = None, engine: str = "sglang", trained_with: str | None = None
+) -> LoadPlan:
+    line = parse_launch(launch) if launch is not None else None
+    return load_plan(facts, contracts()[engine], release, line, provenance_of(trained_with))

@@ -19,6 +19,7 @@ from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.compat import Range, compatibility, fitting_ids, renamed
 from ckptdoctor.serving.contracts import borders
 from ckptdoctor.serving.plan import Refusal
+from ckptdoctor.serving.provenance import provenance_of
 
 ENGINES = list(contracts())
 LAUNCH = "python -m sglang.launch_server --speculative-algorithm EAGLE3 --disable-cuda-graph"
@@ -44,6 +45,9 @@ def releases_of(found: Range) -> tuple[str, ...]:
     return known[known.index(found.first) : known.index(found.last) + 1]
 
 
+SPECFORGE = provenance_of("specforge")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_ranges_cover_every_known_release_once_and_in_order(drafts: dict[str, Facts], name: str) -> None:
     ranges = compatibility(drafts[name])
@@ -67,8 +71,8 @@ def test_planning_each_release_alone_gives_the_same_ranges(
 ) -> None:
     facts, contract = drafts[name], contracts()[engine]
     line = parse_launch(launch) if launch else None
-    for found in compatibility(facts, [engine], line, "specforge"):
-        alone = [load_plan(facts, contract, version, line, "specforge") for version in releases_of(found)]
+    for found in compatibility(facts, [engine], line, SPECFORGE):
+        alone = [load_plan(facts, contract, version, line, SPECFORGE) for version in releases_of(found)]
         assert alone[-1] == found.plan
         for plan in alone:
             assert plan.outcome == found.plan.outcome
@@ -109,7 +113,8 @@ def test_neighbouring_ranges_differ(drafts: dict[str, Facts], name: str) -> None
 
 def test_the_ranges_of_the_founding_story(drafts: dict[str, Facts]) -> None:
     told = [
-        (r.span, r.plan.outcome, r.plan.captured.get("extend")) for r in compatibility(drafts["deepseek"], ["sglang"])
+        (r.span, r.plan.outcome, r.plan.captured.get("extend"))
+        for r in compatibility(drafts["deepseek"], ["sglang"], provenance=provenance_of("speculators"))
     ]
     assert told[-4:] == [
         ("0.5.4.post3 to 0.5.10.post1", "broken", (3, 31, 59)),

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from story_drafts import draft, facts_of, plan, target
+import story_drafts
+from story_drafts import draft, facts_of, target
 
 from ckptdoctor.facts import Facts
 from ckptdoctor.serving import LoadPlan, contracts
@@ -47,6 +48,11 @@ def kimi(tell: Tell) -> Facts:
     return tell([2, 30, 58], ("KimiK25ForConditionalGeneration", 61, "deepseek_v3"), wrapped_as="kimi_k25")
 
 
+def plan(facts: Facts, release: str, launch: str | None = None) -> LoadPlan:
+    """What SGLang does, as the person asks it who knows that the trainer was speculators, and what its numbers mean."""
+    return story_drafts.plan(facts, release, launch, trained_with="speculators")
+
+
 def phases(found: LoadPlan) -> list[tuple[int, ...] | None]:
     """What is captured in extend, verify and verify under CUDA graphs."""
     assert list(found.captured) == ["extend", "verify", "verify_graph"]
@@ -74,6 +80,13 @@ def test_on_0_5_9_the_decoder_layer_is_left_empty_and_other_layers_are_captured(
     assert found.trained_certain
     assert (found.outcome, found.errors, kinds(found)) == ("broken", (), ["parameters_left", "other_layers"])
     assert found.reasons[1] == "captures boundaries [3, 31, 59] in extend and verify; trained on [2, 30, 58]"
+
+
+def test_who_does_not_say_which_tool_it_was_is_told_both_readings(tell: Tell) -> None:
+    found = story_drafts.plan(tell([2, 30, 58]), "0.5.12")
+    assert (found.trained, found.trained_certain) == ((2, 30, 58), False)
+    assert found.readings == ((2, 30, 58), (3, 31, 59))
+    assert [c.kind for c in found.capture_causes] == ["two_readings"]
 
 
 def test_without_cuda_graphs_there_is_no_third_phase(tell: Tell) -> None:

@@ -55,7 +55,7 @@ def story(tmp_path: Path) -> Facts:
 
 
 def test_there_are_rules_of_scope_serving() -> None:
-    assert {"SRV001", "SRV002", "SRV003", "KEY017", "KEY018", "AUX013", "AUX014", "GEO016"} <= SERVING
+    assert {"SRV001", "SRV002", "SRV003", "KEY017", "KEY018", "AUX013", "AUX014", "AUX015", "GEO016"} <= SERVING
 
 
 @pytest.mark.parametrize("name", ["mo_eagle3_llama", "spec_eagle3_llama", "sf_peagle_qwen3"])
@@ -90,7 +90,7 @@ def test_other_findings_name_no_engine() -> None:
 
 
 def test_the_findings_of_the_founding_story(story: Facts) -> None:
-    plans = [plan(story, release) for release in ("0.5.9", "0.5.12", "0.5.13")]
+    plans = [plan(story, release, trained_with="speculators") for release in ("0.5.9", "0.5.12", "0.5.13")]
     found = judged(story, plans, rulebook()).findings
     assert sorted((f.rule, f.engines) for f in found) == [
         ("AUX013", ("sglang==0.5.12",)),
@@ -105,13 +105,17 @@ def test_the_findings_of_the_founding_story(story: Facts) -> None:
 
 def test_the_algorithm_of_the_launch_line_is_judged(story: Facts) -> None:
     line = "python -m sglang.launch_server --speculative-algorithm EAGLE"
-    found = judged(story, [plan(story, "0.5.13", line), plan(story, "0.5.13")], rulebook()).findings
+    found = judged(
+        story,
+        [plan(story, "0.5.13", line, trained_with="speculators"), plan(story, "0.5.13", trained_with="speculators")],
+        rulebook(),
+    ).findings
     assert [(f.rule, f.severity, f.engines) for f in found] == [("GEO016", Severity.ERROR, ("sglang==0.5.13",))]
 
 
 def test_a_refused_plan_is_judged_by_its_errors_alone(story: Facts, tmp_path: Path) -> None:
     of = target(tmp_path / "kimi", "KimiK25ForConditionalGeneration", 61, "deepseek_v3", wrapped_as="kimi_k25")
-    refused = plan(facts_of(tmp_path / "draft", of), "0.5.9")
+    refused = plan(facts_of(tmp_path / "draft", of), "0.5.9", trained_with="speculators")
     assert {c.kind for c in refused.causes} >= {"parameters_left", "other_layers"}
     found = judged(story, [refused], rulebook()).findings
     assert [f.rule for f in found] == ["SRV004"]
@@ -128,7 +132,7 @@ def test_the_same_finding_of_several_plans_is_one_that_names_them(story: Facts, 
         {"when": "plan.outcome == 'broken'", "message": "Not as trained in {plan.version}."},
     )
     releases = ("0.5.12", "0.5.9", "0.5.13", "0.5.12.post1")
-    found = judged(story, [plan(story, r) for r in releases], rules).findings
+    found = judged(story, [plan(story, r, trained_with="speculators") for r in releases], rules).findings
     assert [f.engines for f in found if f.rule == "HOUSE001"] == [
         ("sglang==0.5.12", "sglang==0.5.9", "sglang==0.5.12.post1")
     ]
@@ -145,7 +149,9 @@ def test_what_a_plan_is_not_sure_of_lowers_the_severity(
     story: Facts, confidence: Confidence | None, severity: str
 ) -> None:
     doubts = {} if confidence is None else {"plan.left_over": confidence}
-    found = judge_plans(rulebook(), story.roots(), [("sglang==0.5.9", plan(story, "0.5.9"), doubts)]).findings
+    found = judge_plans(
+        rulebook(), story.roots(), [("sglang==0.5.9", plan(story, "0.5.9", trained_with="speculators"), doubts)]
+    ).findings
     by_rule = {f.rule: f for f in found}
     assert by_rule["KEY017"].severity.value == severity
     assert by_rule["KEY017"].confidence is (confidence or Confidence.CERTAIN)
@@ -155,8 +161,8 @@ def test_what_a_plan_is_not_sure_of_lowers_the_severity(
 
 def test_doubt_of_one_plan_is_no_doubt_of_another(story: Facts) -> None:
     plans = [
-        ("sglang==0.5.9", plan(story, "0.5.9"), {"plan.left_over": Confidence.LIKELY}),
-        ("sglang==0.5.11", plan(story, "0.5.11"), NOTHING_KNOWN),
+        ("sglang==0.5.9", plan(story, "0.5.9", trained_with="speculators"), {"plan.left_over": Confidence.LIKELY}),
+        ("sglang==0.5.11", plan(story, "0.5.11", trained_with="speculators"), NOTHING_KNOWN),
     ]
     found = judge_plans(rulebook(), story.roots(), plans).findings
     assert {f.engines: f.severity.value for f in found if f.rule == "KEY017"} == {
@@ -168,8 +174,8 @@ def test_doubt_of_one_plan_is_no_doubt_of_another(story: Facts) -> None:
 def test_the_same_words_with_another_confidence_are_two_findings(story: Facts, tmp_path: Path) -> None:
     rules = house(tmp_path / "rules", {"when": "len(plan.left_random) > 0", "message": "Something is left random."})
     plans = [
-        ("sglang==0.5.9", plan(story, "0.5.9"), {"plan.left_random": Confidence.LIKELY}),
-        ("sglang==0.5.11", plan(story, "0.5.11"), NOTHING_KNOWN),
+        ("sglang==0.5.9", plan(story, "0.5.9", trained_with="speculators"), {"plan.left_random": Confidence.LIKELY}),
+        ("sglang==0.5.11", plan(story, "0.5.11", trained_with="speculators"), NOTHING_KNOWN),
     ]
     found = [f for f in judge_plans(rules, story.roots(), plans).findings if f.rule == "HOUSE001"]
     assert [(f.severity.value, f.engines) for f in found] == [
@@ -187,7 +193,7 @@ def test_an_entry_that_was_only_read_makes_an_error_a_warning() -> None:
 
 
 def test_a_plan_says_whether_its_loading_was_executed(story: Facts) -> None:
-    assert plan(story, "0.5.9").loading_executed
+    assert plan(story, "0.5.9", trained_with="speculators").loading_executed
     found = examined("mo_eagle3_llama", "openvino", known=False)
     assert [(f.severity.value, f.confidence.value) for f in serving(found)] == [("warning", "likely")]
 
@@ -213,7 +219,7 @@ def test_a_rule_skipped_for_one_plan_is_judged_for_another(story: Facts, tmp_pat
     condition = "plan.outcome == 'broken' or target.num_layers == 0"
     rules = house(tmp_path / "rules", {"when": condition, "message": "Broken."})
     bare = facts_of(tmp_path / "draft", None)
-    plans = [plan(story, "0.5.13"), plan(story, "0.5.9")]
+    plans = [plan(story, "0.5.13", trained_with="speculators"), plan(story, "0.5.9", trained_with="speculators")]
     rest = rules.select(["HOUSE001"], [])
     found = judge_plans(rest, bare.roots(), [(p.version, p, NOTHING_KNOWN) for p in plans])
     assert [f.engines for f in found.findings] == [("0.5.9",)]

@@ -5,11 +5,17 @@ SGLang counts the layer whose output is meant, vLLM the boundary after it; some 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from ckptdoctor.repair.choosing import ORDER
 from ckptdoctor.repair.edits import SetConfig
 from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
-from ckptdoctor.serving import LoadPlan, load_plan
+from ckptdoctor.serving import LoadPlan
 from ckptdoctor.serving.compat import id_places
+from ckptdoctor.serving.provenance import Provenance
+from ckptdoctor.serving.training import default_shape, trained_boundaries
+from ckptdoctor.unknown import Unknown
 
 __all__ = ["propose"]
 
@@ -37,10 +43,13 @@ def propose(case: Case) -> Proposed:
     there = tuple(dict.fromkeys(s.key for s in case.facts.draft.aux.sources))
     for places in (there, (*there, *(p for p in id_places(case.facts) or () if p not in there))):
         edits = tuple(SetConfig(place, list(plan.fitting)) for place in places)
-        if not edits or not _right(case.plans_after(edits)[found], plan):
+        # What was said of the training is said of the numbers as they were; the new ones are the named release's.
+        contract, release = case.engines[found]
+        after = replace(case, provenance=Provenance(None, (contract.engine, release))).plans_after(edits)
+        if not edits or not _right(after[found], plan):
             continue
-        _check_others(case, edits, plan)
-        _check_copy(case, edits, found)
+        _check_others(after, case.plans, plan)
+        _check_copy(case, edits, plan)
         return Proposed(edits, subject=_SUBJECT)
     raise RefusedError("unreachable", engine=plan.label, trained=plan.trained)
 
@@ -51,17 +60,18 @@ def _right(after: LoadPlan, before: LoadPlan) -> bool:
     return after.outcome != "refused" and bool(seen) and all(b == before.trained for b in seen)
 
 
-def _check_others(case: Case, edits: tuple[SetConfig, ...], plan: LoadPlan) -> None:
+def _check_others(plans: Sequence[LoadPlan], as_they_were: Sequence[LoadPlan], plan: LoadPlan) -> None:
     """Refuse what is right for one named release and wrong for another."""
-    for after, before in zip(case.plans_after(edits), case.plans, strict=True):
+    for after, before in zip(plans, as_they_were, strict=True):
         captures = any(b is not None for b in before.captured.values()) and before.outcome != "refused"
         if (captures and not _right(after, before)) or ORDER[after.outcome] < ORDER[before.outcome]:
             raise RefusedError("split", first=plan.label, second=before.label)
 
 
-def _check_copy(case: Case, edits: tuple[SetConfig, ...], found: int) -> None:
-    """Refuse numbers which, once written, could only be read as other layers."""
-    contract, release = case.engines[found]
-    alone = load_plan(case.after(edits), contract, release, case.launch)
-    if alone.trained_certain and any(c.kind == "other_layers" for c in alone.causes):
-        raise RefusedError("misread", engine=alone.label)
+def _check_copy(case: Case, edits: tuple[SetConfig, ...], plan: LoadPlan) -> None:
+    """Refuse numbers which, once written, could only be read as other layers, or look like the default of others."""
+    facts = case.after(edits)
+    alone, depth = trained_boundaries(facts), facts.draft.aux.depth
+    looks_default = not isinstance(depth, Unknown) and alone.boundaries == default_shape(depth)
+    if (alone.certain or looks_default) and alone.boundaries not in (None, plan.trained):
+        raise RefusedError("misread", engine=plan.label)
