@@ -121,11 +121,11 @@ def _supported(reader: Reader, row: Mapping[str, Any] | None, target: Target, ki
         passes = None if target.architecture is None else lists.captures(kind, target.architecture)
         if passes is not None:
             reader.note(lists.source_of("captures"))
-        if passes is False:
-            return [Refusal("start", f"{name} has no way to pass captured states on in {engine} {reader.version}")]
         since = row["classes"].get(target.architecture) if row is not None else None
-        if passes is None and since is not None and not reader.has_reached(str(since)):
+        if not passes and since is not None and not reader.has_reached(str(since)):
             return [Refusal("start", f"{name} cannot pass captured states on before {engine} {since}")]
+        if passes is False:
+            return [Refusal("start", f"{name} cannot pass captured states on in this release")]
     gone = row.get("removed", {}).get(target.architecture) if row is not None else None
     if gone is not None and reader.has_reached(str(gone)):
         return [Refusal("start", f"{name} is no longer known from {engine} {gone} on")]

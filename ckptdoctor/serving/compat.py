@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -64,22 +63,11 @@ def _plans(facts: Facts, contract: Contract, launch: Launch | None, provenance: 
         release = Release(contract, version)
         reached = tuple(release.has_reached(mark) for mark in marks)
         if reached == before:
-            plans.append(renamed(plans[-1], version))
+            plans.append(replace(plans[-1], version=version))
         else:
             plans.append(load_plan(facts, contract, version, launch, provenance))
         before = reached
     return plans
-
-
-def renamed(plan: LoadPlan, version: str) -> LoadPlan:
-    """The same plan for another release with the same entries."""
-    errors = tuple(replace(e, reason=_named(e.reason, plan.version, version)) for e in plan.errors)
-    return replace(plan, version=version, errors=errors)
-
-
-def _named(text: str, version: str, instead: str) -> str:
-    """`text` with another release in place of `version`, which may also be the beginning of one: 0.5.1 of 0.5.10."""
-    return re.sub(rf"(?<![\w.]){re.escape(version)}(?!\.?\w)", lambda _: instead, text)
 
 
 def _fold(contract: Contract, plans: Sequence[LoadPlan]) -> list[Range]:
@@ -96,12 +84,11 @@ def _fold(contract: Contract, plans: Sequence[LoadPlan]) -> list[Range]:
 def _answer(plan: LoadPlan) -> tuple[object, ...]:
     """What makes two releases the same for a person: outcome, reasons, and what is captured.
 
-    A reason that names its release is the same reason in the next one. Where the start is refused, nothing is
-    captured, whatever would be.
+    No reason names its release: it would be another one in the next. Where the start is refused, nothing is captured,
+    whatever would be.
     """
-    reasons = tuple(_named(reason, plan.version, "") for reason in plan.reasons)
     captured = () if plan.outcome == "refused" else tuple(sorted(plan.captured.items(), key=lambda item: item[0]))
-    return plan.outcome, reasons, captured, () if plan.outcome == "refused" else plan.unproven
+    return plan.outcome, plan.reasons, captured, () if plan.outcome == "refused" else plan.unproven
 
 
 def fitting_ids(

@@ -192,7 +192,8 @@ def parse_release(release: str, scheme: str) -> tuple[Any, ...]:
 def _marks(engine: str) -> tuple[str, ...]:
     contract = contracts()[engine]
     found: set[str] = set()
-    stack: list[Any] = [contract.raw, contract.targets]
+    stack: list[Any] = [contract.raw, contract.targets, contract.lists]
+    found |= {str(release) for release in contract.lists.get("executed", ())}
     while stack:
         value = stack.pop()
         if isinstance(value, Mapping):

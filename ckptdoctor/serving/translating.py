@@ -29,8 +29,7 @@ def translate(settings: Settings, reader: Reader) -> Settings | Refusal:
     how = reader.value(reader.contract.raw.get("translation", {}).get(kind)) if isinstance(kind, str) else None
     inner = settings.get("transformer_layer_config")
     if how is None or not isinstance(inner, Mapping):
-        engine = f"{reader.contract.name} {reader.version}"
-        return Refusal("config", f"{engine} does not know speculators configs of type {show(kind)}")
+        return Refusal("config", f"this release does not know speculators configs of type {show(kind)}")
     absent = next((key for key in ("speculators_config", *how.get("requires", ())) if settings.get(key) is None), None)
     if absent is not None:
         return Refusal("config", f"{absent} is missing")

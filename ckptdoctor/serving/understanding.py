@@ -153,7 +153,7 @@ def _no_class(name: str | None, reader: Reader, opens: list[Reason]) -> Refusal 
     whole = next((row for row in contract.raw.get("whole", ()) if reader.holds(row)), None)
     if known is False or (known is None and whole is not None):
         reader.note(lists.source_of("registered") if known is False else whole or {})
-        return Refusal("class", f"{contract.name} {reader.version} has no class for {show(name or '')}")
+        return Refusal("class", f"this release has no class for {show(name or '')}")
     if known is True:
         opens.append(Reason("open", "class_without_table", {"name": show(name or "")}))
         return None

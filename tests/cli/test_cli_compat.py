@@ -44,7 +44,7 @@ EAGLE-3 draft (llama attention), written by Model-Optimizer, 14 tensors, 134 kB
 
   SGLang
     0.4.4                    refused with an error
-        SGLang 0.4.4 has no class for LlamaForCausalLMEagle3
+        this release has no class for LlamaForCausalLMEagle3
     0.4.5 to 0.4.8.post1     refused with an error
         layers.0.mlp.gate_proj.weight names no parameter of this class
         layers.0.mlp.up_proj.weight names no parameter of this class
@@ -57,7 +57,7 @@ EAGLE-3 draft (llama attention), written by Model-Optimizer, 14 tensors, 134 kB
 
   vLLM
     0.9.0 to 0.10.1.1        refused with an error
-        vLLM 0.10.1.1 has no class for Eagle3LlamaForCausalLMEagle3
+        this release has no class for Eagle3LlamaForCausalLMEagle3
     0.10.2 to 0.21.0         served as trained
     0.22.0 to 0.22.1         broken without a message
         captures boundaries [1, 3, 4]; trained on [2, 4, 5]

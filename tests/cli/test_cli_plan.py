@@ -61,7 +61,7 @@ def plan_json(capsys: Capture, path: str, engine: str, *args: str) -> dict[str, 
             1,
             "sglang 0.4.4: refused with an error\n"
             "  EAGLE-3 draft (llama attention), written by Model-Optimizer, 14 tensors, 134 kB\n"
-            "  because SGLang 0.4.4 has no class for LlamaForCausalLMEagle3\n"
+            "  because this release has no class for LlamaForCausalLMEagle3\n"
             "  better: SGLang 0.5.12 to 0.5.23 serves it as trained\n",
         ),
     ],

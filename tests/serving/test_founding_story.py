@@ -78,8 +78,10 @@ def test_on_0_5_9_the_decoder_layer_is_left_empty_and_other_layers_are_captured(
     assert phases(found) == [(3, 31, 59), (3, 31, 59), (2, 30, 58)]
     assert found.trained == (2, 30, 58)
     assert found.trained_certain
-    assert (found.outcome, found.errors, kinds(found)) == ("broken", (), ["parameters_left", "other_layers"])
-    assert found.reasons[1] == "captures boundaries [3, 31, 59] in extend and verify; trained on [2, 30, 58]"
+    assert (found.outcome, found.errors, kinds(found)) == ("broken", (), ["parameters_left"])
+    shifted = next(cause for cause in found.causes if cause.kind == "shifted_layers")
+    text = "captures boundaries [3, 31, 59] in extend and verify; trained on [2, 30, 58]: each at most one layer off"
+    assert (shifted.level, shifted.text) == ("degraded", text)
 
 
 def test_who_does_not_say_which_tool_it_was_is_told_both_readings(tell: Tell) -> None:
@@ -107,7 +109,7 @@ def test_on_0_5_12_all_is_loaded_and_the_layers_are_still_others(tell: Tell) -> 
         "embed_tokens.weight": "the target's takes its place"
     }
     assert phases(found) == [(3, 31, 59)] * 3
-    assert (found.outcome, kinds(found)) == ("broken", ["other_layers"])
+    assert (found.outcome, kinds(found)) == ("degraded", ["shifted_layers"])
 
 
 @pytest.mark.parametrize("release", LATER)
