@@ -55,7 +55,7 @@ def story(tmp_path: Path) -> Facts:
 
 
 def test_there_are_rules_of_scope_serving() -> None:
-    assert {"SRV001", "SRV002", "SRV003", "KEY017", "KEY018", "AUX013", "AUX014", "AUX015", "GEO016"} <= SERVING
+    assert {"SRV001", "SRV002", "SRV003", "KEY017", "KEY018", "AUX013", "AUX014", "AUX015", "AUX016", "GEO016"} <= SERVING
 
 
 @pytest.mark.parametrize("name", ["mo_eagle3_llama", "spec_eagle3_llama", "sf_peagle_qwen3"])
@@ -93,13 +93,13 @@ def test_the_findings_of_the_founding_story(story: Facts) -> None:
     plans = [plan(story, release, trained_with="speculators") for release in ("0.5.9", "0.5.12", "0.5.13")]
     found = judged(story, plans, rulebook()).findings
     assert sorted((f.rule, f.engines) for f in found) == [
-        ("AUX013", ("sglang==0.5.12",)),
-        ("AUX013", ("sglang==0.5.9",)),
+        ("AUX016", ("sglang==0.5.12",)),
+        ("AUX016", ("sglang==0.5.9",)),
         ("KEY017", ("sglang==0.5.9",)),
     ]
     messages = {(f.rule, f.engines[0]): f.message for f in found}
-    assert "captures boundaries [3, 31, 59]; trained on [2, 30, 58]" in messages["AUX013", "sglang==0.5.12"]
-    assert "in extend and verify" in messages["AUX013", "sglang==0.5.9"]
+    assert "captures boundaries [3, 31, 59]; trained on [2, 30, 58]" in messages["AUX016", "sglang==0.5.12"]
+    assert "in extend and verify" in messages["AUX016", "sglang==0.5.9"]
     assert "leaves 4 parameters of 11 at initial values" in messages["KEY017", "sglang==0.5.9"]
 
 
@@ -116,7 +116,7 @@ def test_the_algorithm_of_the_launch_line_is_judged(story: Facts) -> None:
 def test_a_refused_plan_is_judged_by_its_errors_alone(story: Facts, tmp_path: Path) -> None:
     of = target(tmp_path / "kimi", "KimiK25ForConditionalGeneration", 61, "deepseek_v3", wrapped_as="kimi_k25")
     refused = plan(facts_of(tmp_path / "draft", of), "0.5.9", trained_with="speculators")
-    assert {c.kind for c in refused.causes} >= {"parameters_left", "other_layers"}
+    assert {c.kind for c in refused.causes} >= {"parameters_left", "shifted_layers"}
     found = judged(story, [refused], rulebook()).findings
     assert [f.rule for f in found] == ["SRV004"]
     assert found[0].message == (
@@ -128,8 +128,8 @@ def test_a_refused_plan_is_judged_by_its_errors_alone(story: Facts, tmp_path: Pa
 def test_the_same_finding_of_several_plans_is_one_that_names_them(story: Facts, tmp_path: Path) -> None:
     rules = house(
         tmp_path / "rules",
-        {"when": "plan.outcome == 'broken'", "message": "Not as trained."},
-        {"when": "plan.outcome == 'broken'", "message": "Not as trained in {plan.version}."},
+        {"when": "plan.outcome in ['broken', 'degraded']", "message": "Not as trained."},
+        {"when": "plan.outcome in ['broken', 'degraded']", "message": "Not as trained in {plan.version}."},
     )
     releases = ("0.5.12", "0.5.9", "0.5.13", "0.5.12.post1")
     found = judged(story, [plan(story, r, trained_with="speculators") for r in releases], rules).findings
@@ -156,7 +156,7 @@ def test_what_a_plan_is_not_sure_of_lowers_the_severity(
     assert by_rule["KEY017"].severity.value == severity
     assert by_rule["KEY017"].confidence is (confidence or Confidence.CERTAIN)
     # A fact that the other finding does not read does not touch it.
-    assert by_rule["AUX013"].confidence is Confidence.CERTAIN
+    assert by_rule["AUX016"].confidence is Confidence.CERTAIN
 
 
 def test_doubt_of_one_plan_is_no_doubt_of_another(story: Facts) -> None:
