@@ -5,6 +5,8 @@
 Asks the package index for the newest release, runs its loaders in the environment of the newest release known here,
 and compares them with the plans, which take a newer release for the newest known one. Exits with 1 when a pair differs,
 with 2 when a release cannot be fetched or does not start: then its environment has to be described in environments.py.
+The lists of classes are read in its sources again: for a release that they were read from they must be the same (else
+1), and of a newer one it says what is new.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from ckptdoctor.serving import contracts
-from tests.conformance import environments, matrix
+from tests.conformance import class_lists, environments, matrix
 
 ENGINES = ("sglang", "vllm")
 
@@ -68,11 +70,27 @@ def check(engine: str, over: Sequence[Path], out: Path) -> int:
     return 0
 
 
+def check_lists(engine: str) -> int:
+    """Compare the lists of classes with the newest release and say what was added or removed; the exit code."""
+    try:
+        code, lines = class_lists.check(class_lists.ENGINES[engine], newest_on_index(engine))
+    except environments.SetupError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print("\n".join(lines))
+    return code
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the command; the worst exit code."""
     with tempfile.TemporaryDirectory() as temporary:
         over = matrix.drafts(Path(temporary, "drafts"))
-        return max(check(engine, over, Path(temporary, "results")) for engine in arguments or ENGINES)
+        codes = [
+            code
+            for engine in arguments or ENGINES
+            for code in (check_lists(engine), check(engine, over, Path(temporary, "results")))
+        ]
+        return max(codes)
 
 
 if __name__ == "__main__":

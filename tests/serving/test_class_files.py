@@ -11,12 +11,14 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from drafts import ROOT
 from packaging.version import Version
 
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.serving import contracts
 
 ENGINES = ("sglang", "vllm")
+ASKED = ROOT.parent / "shared" / "contracts" / "vllm-0.33.0-eagle3-targets.json"
 
 
 @lru_cache(maxsize=2)
@@ -102,3 +104,39 @@ def test_asks_name_lists_that_are_there(engine: str) -> None:
         for entry in entries:
             assert set(entry["any_of"]) <= set(loaded["captures"])
             assert entry["from"] in contracts()[engine].releases
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_contract_names_a_class_where_the_sources_have_it(engine: str) -> None:
+    contract, loaded = contracts()[engine], _load(engine)
+    rows = [{**row, "names": [row["name"]]} for row in contract.raw["architectures"]] + contract.raw["registered"]
+    named = {name for row in rows for name in row["names"]}
+    for release in loaded["read"]:
+        stated = at([{"from": contract.releases[0], **row} for row in rows], release)
+        assert stated == at(loaded["registered"], release) & named, release
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_target_that_captures_has_what_a_start_asks_for(engine: str) -> None:
+    contract, loaded = contracts()[engine], _load(engine)
+    for release in loaded["read"]:
+        captures, version = at(loaded["captures"]["eagle3"], release), Version(release)
+        for row in contract.targets["targets"]:
+            gone = row.get("removed", {})
+            there = {
+                name
+                for name, since in row["classes"].items()
+                if Version(since) <= version and not (name in gone and Version(gone[name]) <= version)
+            }
+            assert there <= captures, (release, row["id"], there - captures)
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not ASKED.exists(), reason=f"there is no {ASKED.name}")
+def test_vllm_itself_gave_the_same_answer() -> None:
+    asked = json.loads(ASKED.read_text(encoding="utf-8"))
+    captures = at(_load("vllm")["captures"]["eagle3"], asked["vllm"])
+    assert asked["vllm"] in _load("vllm")["executed"]
+    assert set(asked["eagle3"]) <= captures
+    # It was asked on a CPU, where this class is a stub that refuses; the lists are those of a server with CUDA.
+    assert set(asked["no_eagle3"]) & captures == {"DeepseekV4ForConditionalGeneration"}
