@@ -96,7 +96,7 @@ def answers(folder: Path, release: environments.Release, over: Mapping[Path, Pat
 
 def _answer(draft: Path, release: environments.Release, truth: dict[str, object]) -> Answer:
     try:
-        facts = _facts(draft)
+        facts = facts_of(draft)
     except CkptdoctorError:
         return Answer("silent")
     if not facts.files.names_sound:  # a damaged file: the plan makes no claim
@@ -105,7 +105,8 @@ def _answer(draft: Path, release: environments.Release, truth: dict[str, object]
 
 
 @cache
-def _facts(draft: Path) -> Facts:
+def facts_of(draft: Path) -> Facts:
+    """The facts of a draft and of the target beside it."""
     target = draft / "target"
     return describe(open_checkpoint(str(draft)), read_target(str(target)) if target.is_dir() else None)
 
