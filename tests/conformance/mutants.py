@@ -85,6 +85,7 @@ class Mutant:
 
 
 _EAGLE3 = (("method", "eagle3"),)
+_PEAGLE = (*_EAGLE3, ("parallel_drafting", True))
 _EAGLE = (("method", "eagle"),)
 _DFLASH = (("method", "dflash"),)
 _DSPARK = (("method", "dspark"),)
@@ -110,11 +111,11 @@ BASES = {
             asked=_EAGLE3,
             flat=True,
         ),
-        Base("eagle3-speculators", "speculators-eagle3", ("vllm",), keys=(_LAYER, "speculators_config")),
+        Base("eagle3-speculators", "speculators-eagle3", ("vllm",), asked=_EAGLE3, keys=(_LAYER, "speculators_config")),
         # A CPU insists on rope scaling here (see CPU_STOPS in compare.py).
         Base("mla", "mla-eagle3", config=(("rope_scaling", _YARN),), asked=_EAGLE3, keys=("eagle_config",)),
-        Base("peagle", "peagle-for-vllm", asked=(*_EAGLE3, ("parallel_drafting", True))),
-        Base("peagle-speculators", "speculators-peagle", ("vllm",), keys=(_LAYER,)),
+        Base("peagle", "peagle-for-vllm", asked=_PEAGLE),
+        Base("peagle-speculators", "speculators-peagle", ("vllm",), asked=_PEAGLE, keys=(_LAYER,)),
         Base(
             "eagle1-llama",
             "eagle-eagle1-safetensors",
@@ -144,12 +145,12 @@ BASES = {
             adds=(("model.layers.0.input_layernorm.weight", (64,)), ("model.norm.weight", (64,))),
         ),
         Base("dflash", "model-optimizer-dflash", asked=_DFLASH, keys=_IN_DFLASH),
-        Base("dflash-speculators", "speculators-dflash", ("vllm",), keys=(_LAYER,)),
+        Base("dflash-speculators", "speculators-dflash", ("vllm",), asked=_DFLASH, keys=(_LAYER,)),
         Base("dflash2", "dflash2", asked=_DFLASH, keys=_IN_DFLASH),
         Base("domino", "specforge-domino", ("sglang",), (("architectures", ["DFlashDraftModel"]),), keys=_IN_DFLASH),
         Base("laguna", "laguna-class", ("sglang",), keys=_IN_DFLASH),
         Base("dspark", "deepspec-dspark", asked=_DSPARK),
-        Base("dspark-speculators", "speculators-dspark", ("vllm",), keys=(_LAYER,)),
+        Base("dspark-speculators", "speculators-dspark", ("vllm",), asked=_DSPARK, keys=(_LAYER,)),
         Base("medusa", "medusa-for-vllm", ("vllm",), asked=_MEDUSA),
     )
 }
