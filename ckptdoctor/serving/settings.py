@@ -112,8 +112,8 @@ class Settings:
         return {
             "has": self.has, "get": self.get, "type_of": self.type_of, "count": self.count, "stores": self.stores,
             "stores_tensor": self.stores_tensor, "target_is_none_of": self.target_is_none_of, "size": self.size,
-            "in_name": self.in_name, "in_path": self.in_path, "lists": self.lists, "lists_only": self.lists_only, "total": self.total, "one_of": self.one_of,
-            "len": len, "max": max, "min": min, "bool": bool,
+            "in_name": self.in_name, "in_path": self.in_path, "lists": self.lists, "lists_only": self.lists_only,
+            "total": self.total, "one_of": self.one_of, "len": len, "max": max, "min": min, "bool": bool,
         }  # fmt: skip
 
     def _at(self, key: str) -> tuple[bool, Any]:

@@ -110,7 +110,8 @@ def _with_table(
         parameters=parameters,
         stored=tuple(loaded.stored),
         wiring={"map": loaded.map_key},
-        errors=tuple(in_order(refusals, [*damage(facts), *loaded.refusals])),
+        # How many layers are built decides which names are known: without it nobody can tell what is refused.
+        errors=tuple(in_order(refusals, [*damage(facts), *(loaded.refusals if type(symbols["depth"]) is int else ())])),
         remarks=understood.remarks,
         opens=(*understood.opens, *open_parameters, *open_refusals, *_open_sizes(parameters, symbols), *_beside(facts)),
         other_class=builds_other(facts, entry),

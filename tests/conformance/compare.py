@@ -12,7 +12,7 @@ from ckptdoctor.serving.plan import LoadPlan, Refusal
 __all__ = ["CPU_ONLY", "CPU_STOPS", "Answer", "compare"]
 
 _STAGES = ("config", "class", "construct", "load")
-"""What the oracles reach: a refusal at the start, or at the first forward, comes after loading and is not seen by them."""
+"""What the oracles reach: a refusal at the start, or at the first forward, comes after loading and is not seen."""
 
 CPU_ONLY = {
     ("sglang", "recipe_config-size-disagrees"): "a CPU fills too small outputs with zeros; the narrow on a GPU stops",

@@ -4,8 +4,8 @@
 
 Makes the environments that are missing (see environments.py), runs the loaders on every draft, compares, prints the
 matrix, and exits with 1 when any pair differs. Without releases: all that environments.py knows. Without drafts: those
-of fixtures/trainers, the sick ones that fixtures/recipes build, their repaired copies, and ../shared/drafts where that
-is there.
+of fixtures/trainers, the sick ones that fixtures/recipes build, their repaired copies, a fixed sample of drafts with
+one odd value or tensor (mutants.py), and ../shared/drafts where that is there.
 `--results FOLDER` compares results that were written before, and runs nothing.
 """
 
@@ -27,6 +27,7 @@ from ckptdoctor.serving import contracts, load_plan
 from tests.conformance import environments, oracles
 from tests.conformance.alike import alike
 from tests.conformance.compare import Answer, compare
+from tests.conformance.mutants import fixed
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "drafts"
@@ -37,10 +38,12 @@ Matrix = dict[str, dict[str, Answer]]
 
 
 def drafts(built: Path) -> list[Path]:
-    """All drafts at hand: those of trainers, those that recipes build (into `built`), repaired and shared ones."""
+    """All drafts at hand: those of trainers, those that recipes build (into `built`), repaired ones, those with one odd
+    value, and shared ones."""
     found = [path for path in sorted((ROOT / "fixtures" / "trainers").iterdir()) if path.is_dir()]
     found += list(_recipes(built))
     found += list(repaired(built))
+    found += list(fixed(built))
     if SHARED.is_dir():
         found += [path for path in sorted(SHARED.iterdir()) if (path / "config.json").is_file()]
     return found

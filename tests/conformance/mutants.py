@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from builder import Recipe
     from builder.draft import Draft, Tensor
 
-__all__ = ["BASES", "Base", "Mutant", "clean", "mutants"]
+__all__ = ["BASES", "FIXED", "Base", "Mutant", "clean", "fixed", "mutants"]
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "fixtures"))
@@ -69,11 +70,11 @@ class Mutant:
             digest.update(tensor.data if tensor.dtype not in ("BF16", "F16", "F32", "F64") else b"")
         return digest.hexdigest()
 
-    def write(self, place: Path) -> Path:
+    def write(self, place: Path, name: str | None = None) -> Path:
         """Write the draft into a folder of its own in `place`."""
         from builder.container import encode
 
-        folder = place / self.name
+        folder = place / (name or self.name)
         if not (folder / "target" / "config.json").is_file():
             (folder / "target").mkdir(parents=True, exist_ok=True)
             (folder / "model.safetensors").write_bytes(encode(self.tensors, {"format": "pt"}))
@@ -154,6 +155,48 @@ BASES = {
         Base("medusa", "medusa-for-vllm", ("vllm",), asked=_MEDUSA),
     )
 }
+
+
+FIXED: Mapping[str, tuple[str, ...]] = {
+    "eagle3": (
+        "num_hidden_layers = null", "num_hidden_layers = true", 'vocab_size = "512"', 'rms_norm_eps = "1e-05"',
+        "rms_norm_eps = 1", "attention_bias = null", "tie_word_embeddings = null", "use_cache = null",
+        'mlp_bias = "false"', "hidden_size = 64.0", "num_key_value_heads = -1", "num_key_value_heads = 4",
+        'hidden_act = "gelu"', 'model_type = "unheard of"', "model_type = 1", "eagle_config = []", "eagle_config = {}",
+        'eagle_config = "x"', "eagle_config = true", 'layer_types = ["wrong"]', "layer_types = [null]",
+        'rope_scaling = {"rope_type": "wrong"}', 'rope_scaling = {"rope_type": null}',
+        'rope_scaling = {"rope_type": "linear"}', 'rope_scaling = {"rope_type": "linear", "factor": 2.0}',
+        'rope_scaling = {"type": "su", "factor": 2.0}', 'rope_scaling = {"rope_type": "dynamic", "factor": "2"}',
+        'rope_scaling = "x"', "compression_config = []", "text_config = {}", "num_labels = 2.0", "id2label = []",
+        "torch_dtype = []", "auto_map = null", "partial_rotary_factor = null",
+        "in a folder named my-mistral-7b-eagle3-…",
+        "in a folder named eagle3-draft-…", "in a folder named leanstral-…", "with extra.weight", "without fc.weight",
+        "midlayer.self_attn.k_proj.weight is [31, 128]", "midlayer.self_attn.k_proj.weight is [33, 128]",
+    ),
+    "eagle3-mo": ("rope_scaling.factor = -32.0", "rope_scaling.original_max_position_embeddings = 0",
+                  "eagle_config = null", "pretraining_tp = 1.5", "attention_dropout = []"),
+    "eagle3-qwen3": ("head_dim = null", "sliding_window = true", "attention_bias = 1"),
+    "eagle3-speculators": ("transformer_layer_config.rms_norm_eps absent", "transformer_layer_config.head_dim absent",
+                           "transformer_layer_config.num_hidden_layers = true", "speculators_config absent"),
+    "mla": ('rope_scaling = {"rope_type": "linear", "factor": 2.0}', "q_lora_rank = null"),
+    "eagle1-llama": ('hidden_act = "relu"', "max_position_embeddings = null"),
+    "eagle1-qwen2": ("max_window_layers = null",),
+    "eagle1-mistral": ("num_key_value_heads = null", "without model.norm.weight"),
+    "dflash": ("dflash_config = []", 'dflash_config.target_layer_ids = "x"', "num_attention_heads = 8"),
+    "dspark-speculators": ('aux_hidden_state_layer_ids = ["2", "4", "5"]',),
+}  # fmt: skip
+"""A sample that every run of the matrix takes: of each kind of value at least one, by base and change."""
+
+
+def fixed(place: Path) -> Iterator[Path]:
+    """The drafts of `FIXED`, written into `place` under names that say what was changed."""
+    number = 0
+    for mutant in mutants():
+        if mutant.what in FIXED.get(mutant.base, ()):
+            number += 1
+            words = "-".join(re.findall(r"[a-z0-9]+", mutant.what.lower()))[:40]
+            # No engine may take a word for one of its own (see is_mistral_model of SGLang).
+            yield mutant.write(place, mutant.name if mutant.begins else f"odd{number:02}_{words.replace('eagle', 'e')}")
 
 
 def clean(base: Base, recipes: Mapping[str, Recipe]) -> Mutant:
