@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ckptdoctor.checkpoint import Checkpoint, Fault
@@ -81,7 +82,7 @@ class Files:
     safetensors: None without one, or when both hold the same names. `code` is `auto_map`, None without one;
     `quant_config` is hf_quant_config.json, None without one. `foreign` are files of other formats, `ggufs` those of
     llama.cpp; `leftovers` is what a trainer left; `adapter_alone` says that all weights are those of a low-rank
-    adapter.
+    adapter. `path` is the folder as the person named it: some engines choose how to read a config by words in a path.
     """
 
     kind: str
@@ -101,6 +102,7 @@ class Files:
     ggufs: tuple[GgufDraft, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
     adapter_alone: bool = False
+    path: str = ""
 
 
 def describe_files(checkpoint: Checkpoint) -> Files:
@@ -123,6 +125,7 @@ def describe_files(checkpoint: Checkpoint) -> Files:
         ggufs=ggufs_of(checkpoint),
         leftovers=leftovers_of(checkpoint),
         adapter_alone=adapter_alone(checkpoint),
+        path=checkpoint.path if checkpoint.whole_folder else str(Path(checkpoint.path).parent),
     )
 
 

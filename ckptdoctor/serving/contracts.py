@@ -228,10 +228,11 @@ def contracts(root: Path | None = None) -> Mapping[str, Contract]:
     base = (root or rules_dir()) / "serving"
     found: dict[str, Contract] = {}
     layers = _load(base / "layers.yaml")["tables"]
+    kinds = _load(base / "config-kinds.yaml")
     for path in sorted(base.glob("*.yaml")):
-        if path.stem in ("layers", "words") or path.stem.endswith(("-targets", "-classes")):
+        if path.stem in ("layers", "words", "config-kinds") or path.stem.endswith(("-targets", "-classes")):
             continue
-        raw = {**_load(path), "layers": layers}
+        raw = {**_load(path), "layers": layers, "config_kinds": kinds}
         for entry in raw["classes"].values():
             entry |= {rows: _flat(entry[rows]) for rows in ("parameters", "refuses") if rows in entry}
         beside = base / f"{path.stem}-targets.yaml"

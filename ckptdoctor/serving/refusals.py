@@ -37,6 +37,8 @@ def row_refusals(
         if isinstance(holds, Unknown):
             values = {"reason": _filled(row["reason"], symbols), "needs": holds.needs}
             opens.append(Reason("open", "condition", values))
+        elif holds and not row.get("certain", True):
+            opens.append(Reason("open", "odd_setting", {"reason": _filled(row["reason"], symbols)}))
         elif holds:
             found.append(Refusal(str(row["stage"]), _filled(row["reason"], symbols), str(row.get("about", ""))))
             reader.note(row)

@@ -19,12 +19,13 @@ class Settings:
     """A flat mapping of config keys, dotted access, and the defaults of the config class.
 
     `stored` are the names of the stored tensors and `target` the target's class (None: not known):
-    some engines let them decide what they build.
+    some engines let them decide what they build. `path` is the folder, whose name decides in some engines who reads it.
     """
 
     values: Mapping[str, Any]
     stored: frozenset[str] = frozenset()
     target: str | None = None
+    path: str = ""
 
     def has(self, key: str) -> bool:
         """Whether the key is there, null or not."""
@@ -68,6 +69,11 @@ class Settings:
         value = self.get(key)
         return isinstance(value, list) and item in value
 
+    def lists_only(self, key: str, *names: str) -> bool:
+        """Whether the value is a list of nothing but these texts."""
+        value = self.get(key)
+        return isinstance(value, list) and all(isinstance(item, str) and item in names for item in value)
+
     def total(self, key: str) -> int:
         """The sum of the whole numbers in the list at the key. Raises `UnknownFactError` for anything else."""
         value = self.get(key)
@@ -87,6 +93,14 @@ class Settings:
         """Whether the target's class is known and is none of these."""
         return self.target is not None and self.target not in names
 
+    def in_name(self, word: str) -> bool:
+        """Whether the name of the folder, the last part of its path, holds the word, in whatever case."""
+        return word in self.path.rstrip("/").rpartition("/")[2].lower()
+
+    def in_path(self, word: str) -> bool:
+        """Whether the path of the folder, as the person named it, holds the word, in whatever case."""
+        return word in self.path.lower()
+
     @staticmethod
     def one_of(value: Any, *names: str) -> bool:
         """Whether the value is one of these texts."""
@@ -98,8 +112,8 @@ class Settings:
         return {
             "has": self.has, "get": self.get, "type_of": self.type_of, "count": self.count, "stores": self.stores,
             "stores_tensor": self.stores_tensor, "target_is_none_of": self.target_is_none_of, "size": self.size,
-            "lists": self.lists, "total": self.total, "one_of": self.one_of,
-            "len": len, "max": max, "min": min, "bool": bool,
+            "in_name": self.in_name, "in_path": self.in_path, "lists": self.lists, "lists_only": self.lists_only,
+            "total": self.total, "one_of": self.one_of, "len": len, "max": max, "min": min, "bool": bool,
         }  # fmt: skip
 
     def _at(self, key: str) -> tuple[bool, Any]:

@@ -16,6 +16,7 @@ from ckptdoctor.serving.aux_count import aux_count
 from ckptdoctor.serving.beside_target import symbols_beside
 from ckptdoctor.serving.building import Built, build, symbols_of
 from ckptdoctor.serving.capture import capture, final_state
+from ckptdoctor.serving.config_kinds import uncertain_sizes
 from ckptdoctor.serving.contracts import Contract, Reader, Release
 from ckptdoctor.serving.loading import Behaviour, Loaded, load
 from ckptdoctor.serving.mtp import settle_mtp
@@ -107,7 +108,8 @@ def _with_table(
         parameters=parameters,
         stored=tuple(loaded.stored),
         wiring={"map": loaded.map_key},
-        errors=tuple(in_order(refusals, [*damage(facts), *loaded.refusals])),
+        # How many layers are built decides which names are known: without it nobody can tell what is refused.
+        errors=tuple(in_order(refusals, [*damage(facts), *(loaded.refusals if type(symbols["depth"]) is int else ())])),
         remarks=understood.remarks,
         opens=(*understood.opens, *open_parameters, *open_refusals, *_open_sizes(parameters, symbols), *_beside(facts)),
         other_class=builds_other(facts, entry),
@@ -196,6 +198,7 @@ def _symbols(facts: Facts, settings: Settings, entry: Mapping[str, Any], reader:
     depth = None if target is None or isinstance(target.num_layers, Unknown) else target.num_layers
     vocab = None if target is None or isinstance(target.vocab_size, Unknown) else target.vocab_size
     symbols = symbols_of(settings, claims, {"vocab_size": vocab, "num_layers": depth})
+    symbols |= dict.fromkeys(uncertain_sizes(settings), Unknown("a size in config.json that is none"))
     behaviours = entry["behaviours"]
     symbols["K"] = aux_count(reader.value(behaviours.get("aux_count")), settings)
     reads: Mapping[str, list[str]] = reader.peek(behaviours.get("reads"), {})

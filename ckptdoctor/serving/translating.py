@@ -48,6 +48,8 @@ def translate(settings: Settings, reader: Reader) -> Settings | Refusal:
     if "block" in how or "block_outside" in how:
         if not isinstance(ids, list):
             return Refusal("config", "aux_hidden_state_layer_ids is missing")
+        if "minus_one" in (how.get("block"), how.get("block_outside")) and any(not _is_number(i) for i in ids):
+            return Refusal("config", "aux_hidden_state_layer_ids holds something that is no number")
         values["eagle_aux_hidden_state_layer_ids"] = ids
     if "block" in how:
         block = {"mask_token_id": settings.get("mask_token_id"), "target_layer_ids": _shifted(ids, how["block"])}
@@ -62,6 +64,10 @@ def _translated_class(settings: Settings, how: Mapping[str, Any], model_type: An
     kept = [n for n in names if n in how.get("keeps", ())] if isinstance(names, list) else []
     chosen = how["classes"].get(model_type if isinstance(model_type, str) else None, how["classes"].get(ANY))
     return kept or (None if chosen is None else [chosen])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))
 
 
 def _shifted(ids: Any, how: str) -> list[int]:

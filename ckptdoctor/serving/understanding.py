@@ -9,6 +9,7 @@ from typing import Any
 from ckptdoctor.facts import Facts
 from ckptdoctor.facts.classes import is_ordinary
 from ckptdoctor.serving.class_lists import lists_of
+from ckptdoctor.serving.config_kinds import refused_kind, untried_kinds
 from ckptdoctor.serving.contracts import Evidence, Reader, Release
 from ckptdoctor.serving.plan import Refusal
 from ckptdoctor.serving.settings import Settings, evaluate
@@ -45,7 +46,7 @@ def understand(facts: Facts, release: Release) -> Understood:
     values = facts.config.document.object if facts.config.document is not None else {}
     target = facts.target.architecture if facts.target is not None else None
     given = reader.value(contract.raw.get("given_in_drafts", {}).get(facts.draft.algorithm), {})
-    settings = Settings({**values, **given}, frozenset(facts.tensors), target)
+    settings = Settings({**values, **given}, frozenset(facts.tensors), target, facts.files.path)
     opens: list[Reason] = []
 
     def ends(refusal: Refusal | None, name: str | None = None) -> Understood:
@@ -74,7 +75,7 @@ def understand(facts: Facts, release: Release) -> Understood:
     untyped = _untyped(facts, settings, reader)
     if isinstance(untyped, Refusal):
         return ends(untyped)
-    opens += [*untyped, *_open_values(facts, settings, broken)]
+    opens += [*untyped, *_open_values(facts, settings, broken, contract.raw["config_kinds"])]
     rows = [r for r in contract.raw["architectures"] if reader.holds(r) and _chosen(r, facts, settings)]
     names = _names(settings, facts, reader)
     if not names and not any(r["name"] == ANY for r in rows):
@@ -135,9 +136,14 @@ def _untyped(facts: Facts, settings: Settings, reader: Reader) -> list[Reason] |
     return []
 
 
-def _open_values(facts: Facts, settings: Settings, broken: set[str]) -> Iterator[Reason]:
+def _open_values(facts: Facts, settings: Settings, broken: set[str], tables: Mapping[str, Any]) -> Iterator[Reason]:
     """What is open because of odd values, or of a declared quantisation."""
-    if facts.draft.malformed or broken & set(faults()["odd_values"]):
+    if (
+        facts.draft.malformed
+        or broken & set(faults()["odd_values"])
+        or untried_kinds(settings, tables)
+        or (facts.config.document is not None and untried_kinds(Settings(facts.config.document.object), tables))
+    ):
         yield Reason("open", "odd_values")
     if (scheme := _scheme(facts, settings)) is not None:
         yield Reason("open", "scheme", {"scheme": scheme})
@@ -266,8 +272,7 @@ def _configured(settings: Settings, reader: Reader) -> Settings | Refusal:
     if how == "nested_only":
         values = {**inner, **{k: v for k, v in values.items() if k in config.get("outer", ())}}
     defaults = _by_type(config, values)
-    kinds = config.get("kinds", {}) if defaults else {}
-    wrong = next((k for k, allowed in kinds.items() if settings.type_of(k) not in ("absent", *allowed)), None)
+    wrong = refused_kind(settings, config, reader.contract.raw["config_kinds"])
     if wrong is not None:
         return Refusal("config", f"{wrong} in config.json is of the wrong kind")
     known = {k: v for k, v in values.items() if k not in config.get("forgets", ())}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ckptdoctor.serving.plan import LoadPlan
+from ckptdoctor.serving.plan import LoadPlan, Refusal
 
 __all__ = ["CPU_ONLY", "CPU_STOPS", "Answer", "compare"]
 
-# What the oracles reach; a refusal at the first forward comes after loading and is not seen by them.
-_STAGES = ("config", "class", "construct", "start", "load")
-
+_STAGES = ("config", "class", "construct", "load")
+"""What the oracles reach: a refusal at the start, or at the first forward, comes after loading and is not seen."""
 
 CPU_ONLY = {
     ("sglang", "recipe_config-size-disagrees"): "a CPU fills too small outputs with zeros; the narrow on a GPU stops",
@@ -27,6 +27,9 @@ CPU_ONLY = {
 
 CPU_STOPS = {("sglang", "get_rope_cpu"): "latent attention on a CPU insists on rope scaling"}
 """Functions that an engine calls on a CPU alone: an error that one of them raises says nothing, and why."""
+
+
+_SHAPES = re.compile(r"is \[([\d, ]+)\]; .* takes \[([\d, ]+)\]$")
 
 
 @dataclass(frozen=True)
@@ -48,16 +51,34 @@ def compare(plan: LoadPlan, truth: Mapping[str, Any]) -> Answer:
     if error is not None and (error["type"] == "Ended" or error["stage"] in ("target config", "server", "groups")):
         return Answer("silent")
     refusals = [e for e in plan.errors if e.stage in _STAGES]
-    if plan.is_load_open and not (error is not None and refusals):
+    if plan.is_load_open and not refusals:
         return Answer("unknown")
     if error is not None:
         if refusals:
             return Answer("refused")
         return Answer("differ", (f"the engine stops ({error['stage']}: {_short(error['message'])})",))
+    if refusals and _fills_with_zeros(plan, refusals):
+        return Answer("silent")
     if refusals:
         return Answer("differ", (f"the plan stops ({refusals[0].stage}: {refusals[0].reason}), the engine does not",))
     found = tuple(_differences(plan, truth))
     return Answer("differ", found) if found else Answer("agree")
+
+
+def _fills_with_zeros(plan: LoadPlan, refusals: Sequence[Refusal]) -> bool:
+    """Whether the plan stops for tensors alone that have too few rows: SGLang on a CPU fills those with zeros.
+
+    layers/utils/common.py copies into the narrowed parameter there; the narrow of a GPU's path stops.
+    """
+    if plan.engine != "sglang" or any(refusal.stage != "load" for refusal in refusals):
+        return False
+    shapes = [_SHAPES.search(refusal.reason) for refusal in refusals]
+    return all(found is not None and _has_too_few_rows(found[1], found[2]) for found in shapes)
+
+
+def _has_too_few_rows(stored: str, taken: str) -> bool:
+    rows, wanted = (list(map(int, text.split(", "))) for text in (stored, taken))
+    return rows[0] < wanted[0] and rows[1:] == wanted[1:]
 
 
 def _differences(plan: LoadPlan, truth: Mapping[str, Any]) -> Iterator[str]:

@@ -102,6 +102,7 @@ RELEASES = {
         Release("sglang", "0.5.9", "sglang-transformers4"),
         Release("sglang", "0.5.11", "sglang-transformers5", ("transformers==5.6.0", _TOKENIZERS)),
         Release("sglang", "0.5.12", "sglang-transformers5", ("transformers==5.6.0", _TOKENIZERS)),
+        Release("sglang", "0.5.12.post1", "sglang-transformers5", ("transformers==5.6.0", _TOKENIZERS)),
         Release("sglang", "0.5.13", "sglang-transformers5", ("transformers==5.8.1", _TOKENIZERS)),
         Release("sglang", "0.5.14", "sglang-transformers5", ("transformers==5.8.1", _TOKENIZERS)),
         Release("sglang", "0.5.17", "sglang-transformers5", ("transformers==5.12.1", _TOKENIZERS)),

@@ -4,8 +4,8 @@
 
 Makes the environments that are missing (see environments.py), runs the loaders on every draft, compares, prints the
 matrix, and exits with 1 when any pair differs. Without releases: all that environments.py knows. Without drafts: those
-of fixtures/trainers, the sick ones that fixtures/recipes build, their repaired copies, and ../shared/drafts where that
-is there.
+of fixtures/trainers, the sick ones that fixtures/recipes build, their repaired copies, a fixed sample of drafts with
+one odd value or tensor (mutants.py), and ../shared/drafts where that is there.
 `--results FOLDER` compares results that were written before, and runs nothing.
 """
 
@@ -27,6 +27,7 @@ from ckptdoctor.serving import contracts, load_plan
 from tests.conformance import environments, oracles
 from tests.conformance.alike import alike
 from tests.conformance.compare import Answer, compare
+from tests.conformance.mutants import fixed
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "drafts"
@@ -37,10 +38,12 @@ Matrix = dict[str, dict[str, Answer]]
 
 
 def drafts(built: Path) -> list[Path]:
-    """All drafts at hand: those of trainers, those that recipes build (into `built`), repaired and shared ones."""
+    """All drafts at hand: those of trainers, those that recipes build (into `built`), repaired ones, those with one odd
+    value, and shared ones."""
     found = [path for path in sorted((ROOT / "fixtures" / "trainers").iterdir()) if path.is_dir()]
     found += list(_recipes(built))
     found += list(repaired(built))
+    found += list(fixed(built))
     if SHARED.is_dir():
         found += [path for path in sorted(SHARED.iterdir()) if (path / "config.json").is_file()]
     return found
@@ -99,7 +102,7 @@ def answers(folder: Path, release: environments.Release, over: Mapping[Path, Pat
 
 def _answer(draft: Path, release: environments.Release, truth: dict[str, object]) -> Answer:
     try:
-        facts = _facts(draft)
+        facts = facts_of(draft)
     except CkptdoctorError:
         return Answer("silent")
     if not facts.files.names_sound:  # a damaged file: the plan makes no claim
@@ -108,7 +111,8 @@ def _answer(draft: Path, release: environments.Release, truth: dict[str, object]
 
 
 @cache
-def _facts(draft: Path) -> Facts:
+def facts_of(draft: Path) -> Facts:
+    """The facts of a draft and of the target beside it."""
     target = draft / "target"
     return describe(open_checkpoint(str(draft)), read_target(str(target)) if target.is_dir() else None)
 

@@ -140,7 +140,12 @@ def _config(draft: Path, result: dict[str, Any], stage: common.Stage, masks: boo
     )
     parallel = ParallelConfig()
     stage("draft config")
-    arguments = method(json.loads((draft / "config.json").read_text(encoding="utf-8")), _names(draft))
+    asked = draft / "target" / "asked.json"  # what a user passes, where a draft's own config may be odd
+    arguments = (
+        json.loads(asked.read_text(encoding="utf-8"))
+        if asked.is_file()
+        else method(json.loads((draft / "config.json").read_text(encoding="utf-8")), _names(draft))
+    )
     if not masks:
         arguments.pop("parallel_drafting", None)
     result["notes"]["method"] = arguments["method"]

@@ -1,0 +1,66 @@
+"""Kinds of values in a config: which ones end a start, and which ones nobody has tried.
+
+The tables stand in `rules/serving/config-kinds.yaml`; `config` of a contract says which strict one holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ckptdoctor.serving.settings import Settings
+
+__all__ = ["refused_kind", "uncertain_sizes", "untried_kinds"]
+
+# The symbols of shapes that follow from a size, by its key.
+_FOLLOW: Mapping[str, tuple[str, ...]] = {
+    "hidden_size": ("H", "T", "hd", "Q", "KV"),
+    "num_attention_heads": ("Q", "KV", "hd", "MQ", "KB", "MV"),
+    "num_key_value_heads": ("KV",),
+    "head_dim": ("hd", "Q", "KV"),
+    "intermediate_size": ("I",),
+    "vocab_size": ("V", "D"),
+    "draft_vocab_size": ("D",),
+    "target_hidden_size": ("T",),
+    "q_lora_rank": ("QL",),
+    "kv_lora_rank": ("KL", "KA"),
+    "qk_nope_head_dim": ("MQ", "KB"),
+    "qk_rope_head_dim": ("KA", "MQ"),
+    "v_head_dim": ("KB", "MV"),
+}
+
+
+def refused_kind(settings: Settings, config: Mapping[str, Any], tables: Mapping[str, Any]) -> str | None:
+    """The first key of a flat config whose kind of value this release refuses.
+
+    `config` is the entry of the contract: `kinds` hold for types with defaults, `every_kind` for every type, and
+    `strict` names a table by model_type, in which `like` says which type is read as another one.
+    """
+    kind = settings.get("model_type")
+    kind = kind if isinstance(kind, str) else None
+    allowed: dict[str, Any] = dict(config.get("every_kind", {}))
+    if kind in config.get("defaults_by_type", {}):
+        allowed |= config.get("kinds", {})
+    if "strict" in config and kind is not None:
+        table = tables["strict"][config["strict"]]
+        fields = table["by_type"].get(config.get("like", {}).get(kind, kind))
+        allowed |= {} if fields is None else {**table["common"], **fields}
+    return next((key for key, kinds in allowed.items() if settings.type_of(key) not in ("absent", *kinds)), None)
+
+
+def untried_kinds(settings: Settings, tables: Mapping[str, Any]) -> list[str]:
+    """The keys whose kind of value was never tried, and sizes that are none."""
+    return [
+        key
+        for key, kinds in tables["usual"].items()
+        if settings.type_of(key) not in ("absent", *kinds) or (key in _FOLLOW and _is_no_size(settings.get(key)))
+    ]
+
+
+def uncertain_sizes(settings: Settings) -> set[str]:
+    """The symbols that follow from a value which is no size: what an engine makes of it is not known."""
+    return {s for key, symbols in _FOLLOW.items() if _is_no_size(settings.get(key)) for s in symbols}
+
+
+def _is_no_size(value: Any) -> bool:
+    return value is not None and not (type(value) is int and 0 < value < 2**40)
