@@ -14,7 +14,6 @@ from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.everywhere import Everywhere, everywhere
 from ckptdoctor.facts import FACT_NAMES, Facts, Target, describe, read_target
 from ckptdoctor.facts.asked import NOTHING_ASKED, Asked
-from ckptdoctor.facts.launch import Launch
 from ckptdoctor.facts.launch_files import read_launch
 from ckptdoctor.facts.token_counts import TokenCounts, read_token_counts
 from ckptdoctor.findings import About, Confidence, Examination, Finding, Picture, Report
@@ -136,7 +135,7 @@ def examine(
     serving = () if plans else serving_block(facts, asked.launch, provenance)
     overall = everywhere(facts, serving, found.judgement.findings, asked.launch, provenance)
     unserved = judge(rules, {**facts.roots(), "everywhere": overall}, facts.uncertain, "everywhere")
-    findings = (*_with_repairs(found, chosen, asked.launch, provenance), *unserved.findings)
+    findings = (*_with_repairs(found, target, rules, chosen, asked, provenance), *unserved.findings)
     judgement = Judgement(tuple(sorted(findings, key=lambda f: (-f.severity.rank, f.rule))), found.judgement.skipped)
     return Examination(
         path=path,
@@ -156,6 +155,7 @@ def examine(
             facts.files.whole_folder,
             asked.deep,
             provenance,
+            None if asked.launch is None else asked.launch.text,
         ),
         pictures=_pictures(path, facts, asked) if illustrated else (),
         caveats=tuple(remark for _, _, remark in chosen if remark is not None),
@@ -218,20 +218,20 @@ def counts_for(path: str, target: Target | None, drafts: Sequence[str] = ()) -> 
 
 
 def _with_repairs(
-    found: Survey, engines: Sequence[Chosen], launch: Launch | None, provenance: Provenance
+    found: Survey,
+    target: Target | None,
+    rules: Sequence[Rule] | RuleBook,
+    engines: Sequence[Chosen],
+    asked: Asked,
+    provenance: Provenance,
 ) -> tuple[Finding, ...]:
     """The findings with what a repair would really do, or why it would not."""
-    findings = found.judgement.findings
-    if not any(finding.fix for finding in findings):
-        return findings
+    if not any(finding.fix for finding in found.judgement.findings):
+        return found.judgement.findings
     # Imported here: most drafts have nothing that could be repaired.
-    from ckptdoctor.repair.proposal import Case
-    from ckptdoctor.repair.propose import with_proposals
-    from ckptdoctor.repair.receipts import earlier_of
+    from ckptdoctor.repair.outlook import with_repairs
 
-    releases = tuple((contract, release) for contract, release, _ in engines)
-    case = Case(found.checkpoint, found.facts, releases, found.plans, launch, provenance)
-    return with_proposals(case, findings, earlier_of(found.checkpoint))
+    return with_repairs(found, target, rules, engines, asked, provenance)
 
 
 def _doubts(facts: Facts, plan: LoadPlan) -> dict[str, Confidence]:

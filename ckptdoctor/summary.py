@@ -166,10 +166,11 @@ def next_commands(
     folder: bool = True,
     deep: bool = False,
     provenance: Provenance = NOTHING_SAID,
+    launch: str | None = None,
 ) -> tuple[str, ...]:
     """Commands worth running next: an explanation of the worst finding (of a rule whose id is in `shipped`: others
     need their folder), the repair if one is possible and a whole `folder` was scanned, and the scan with what was
-    missing. `deep`: values of weights were read, and a repair may need them too."""
+    missing. `deep`: values of weights were read, and a repair may need them too, as well as the `launch` line."""
     commands = [f"ckptdoctor explain {f.rule}" for f in judgement.findings if f.rule in shipped][:1]
     here = path
     possible = [f.fix for f in judgement.findings if f.fix and not f.fix.refused and f.severity is not Severity.NOTE]
@@ -182,6 +183,7 @@ def next_commands(
         words += ["--target", target.path] if target is not None else []
         words += [word for engine in engines for word in ("--engine", engine)]
         words += _said(provenance)
+        words += ["--launch", launch] if launch is not None else []
         words += ["--deep"] if deep else []
         words += [] if any(fix.safety == "safe" for fix in possible) else ["--unsafe"]
         commands.append(show(shlex.join(words), 4096))

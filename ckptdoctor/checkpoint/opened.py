@@ -58,8 +58,8 @@ class Checkpoint:
     the index, if there is one. `second_copies` are the tensors whose name an earlier file has already.
     `rivals` are other dictionaries of tensors in a PyTorch file (`""`: its outermost one). `foreign` are weights of
     other engines in the folder, which are not read; with nothing else there, `kind` is `other`.
-    `arrays` and `omitted` are for a checkpoint as a repair would make it: values of tensors that get others,
-    and files that it leaves out.
+    `arrays`, `documents` and `omitted` are for a checkpoint as a repair would make it: values of tensors that get
+    others, JSON files beside the weights with other content, and files that it leaves out.
     """
 
     path: str
@@ -86,6 +86,7 @@ class Checkpoint:
     rivals: tuple[str, ...] = ()
     _value_files: dict[str, str] = field(default_factory=dict)
     foreign: tuple[ForeignFile, ...] = ()
+    documents: Mapping[str, JsonDocument] = field(default_factory=dict)
 
     @property
     def commit(self) -> str | None:
@@ -94,7 +95,11 @@ class Checkpoint:
 
     def json(self, name: str) -> JsonDocument | None:
         """Another JSON file beside the weights (`generation_config.json`…), or None when it is not there."""
-        return read_json_file(self._folder, name) if self._folder and name not in self.omitted else None
+        if name in self.omitted:
+            return None
+        if name in self.documents:
+            return self.documents[name]
+        return read_json_file(self._folder, name) if self._folder else None
 
     def json_head(self, name: str, only: frozenset[str]) -> JsonDocument | None:
         """The top-level keys `only` of a large JSON file, read no further than needed; None when it is not there."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ckptdoctor.checkpoint import Checkpoint
+from ckptdoctor.checkpoint import Checkpoint, TensorInfo
 from ckptdoctor.facts.block_attention import LayerKinds, read_layer_kinds
 from ckptdoctor.facts.block_claims import (
     ClassName,
@@ -33,6 +33,7 @@ from ckptdoctor.facts.block_parts import Parts, read_parts
 from ckptdoctor.facts.config import Config
 from ckptdoctor.facts.draft import Draft
 from ckptdoctor.facts.knowledge import Knowledge
+from ckptdoctor.facts.names import canonical_names
 from ckptdoctor.facts.target import Target
 from ckptdoctor.unknown import Known, Unknown
 
@@ -119,7 +120,7 @@ def describe_block_draft(
     sound = checkpoint.names_sound
     projector = text_of(config, fields["projector"])
     layers = draft.depth_stored if isinstance(draft.depth_stored, int) else 0
-    parts = read_parts(checkpoint.tensors, config, table, _sizes(draft, config), layers)
+    parts = read_parts(_meant(checkpoint.tensors, draft, known), config, table, _sizes(draft, config), layers)
     formula = _formula(draft)
     return BlockDraft(
         family="block" if draft.block else "parallel",
@@ -144,6 +145,12 @@ def describe_block_draft(
         mask_hidden=hidden if sound else _NEEDS_HEADERS,
         layer_kinds=read_layer_kinds(config, draft, fields),
     )
+
+
+def _meant(tensors: Mapping[str, TensorInfo], draft: Draft, known: Knowledge) -> Mapping[str, TensorInfo]:
+    """The tensors by name, those with a name of a trainer's own by what it means."""
+    named = canonical_names(tensors, known.naming, strip_model=draft.tabled)
+    return {n.prefix + n.canonical if n.private else name: tensors[name] for name, n in named.items()}
 
 
 def _projector_of(parts: Parts, table: Mapping[str, Any]) -> str | None:

@@ -81,6 +81,7 @@ class Parts:
 @dataclass(frozen=True)
 class _Found:
     part: str
+    name: str
     tensor: TensorInfo
     shape: tuple[str, ...]
 
@@ -92,7 +93,7 @@ def read_parts(
     known: Mapping[str, int],
     layers: int,
 ) -> Parts:
-    """Look for the parts of `table` (rules/facts/block.yaml) in `tensors`.
+    """Look for the parts of `table` (rules/facts/block.yaml) in `tensors`, by the names that these mean.
 
     `known` are the sizes that are certain, by symbol (H, V, D); `layers` is the number of stored decoder layers.
     """
@@ -138,11 +139,11 @@ def _find(tensors: Mapping[str, TensorInfo], parts: Mapping[str, Any]) -> Iterat
         entry = inner.get(match.group(2)) if match else top.get(plain)
         if entry is not None:
             part, row = entry
-            yield _Found(part, info, tuple(str(size) for size in row["shape"]))
+            yield _Found(part, name, info, tuple(str(size) for size in row["shape"]))
 
 
 def _lacking(part: str, found: Sequence[_Found], spec: Mapping[str, Any], layers: int) -> tuple[str, ...]:
-    have = {f.tensor.name.removeprefix("model.") for f in found if f.part == part}
+    have = {f.name.removeprefix("model.") for f in found if f.part == part}
     wanted = [row["name"] for row in spec["tensors"] if not row.get("optional")]
     if spec.get("layer"):
         wanted = [f"layers.{layer}.{name}" for layer in range(min(layers, 512)) for name in wanted]

@@ -89,6 +89,8 @@ def _with_private(found: Mapping[str, Named], naming: Mapping[str, Any]) -> dict
     for row in naming["private_names"]:
         if not all(any(re.search(sign, name) for name in canonical) for sign in row["signs"]):
             continue
+        if any(re.search(sign, name) for name in canonical for sign in row.get("unless", ())):
+            continue
         patterns = [(re.compile(old), new) for old, new in row["names"].items()]
         for name, known in found.items():
             for pattern, new in patterns:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ckptdoctor.checkpoint import TensorInfo
-from ckptdoctor.facts.quantisation_schemes import Scheme
+from ckptdoctor.facts.quantisation_schemes import Scheme, engine_name, fused_name
 from ckptdoctor.facts.quantisation_store import Module
 
 __all__ = [
@@ -140,23 +140,9 @@ def _other_names(name: str, layers: int | None) -> Iterator[str]:
                 yield prefix + text
 
 
-def _fused(name: str) -> str | None:
-    """The name of the parameter that engines make of this one and others, as lists may call it."""
-    module, _, last = name.rpartition(".")
-    if last in ("q_proj", "k_proj", "v_proj"):
-        return f"{module}.qkv_proj"
-    return f"{module}.gate_up_proj" if last in ("gate_proj", "up_proj") else None
-
-
-def _engine_name(name: str) -> str:
-    """Experts are one module in engines: `mlp.experts.0.up_proj` is part of `mlp.experts`."""
-    match = re.match(r"^(.*\bexperts)(?:\.\d+)?\.[a-z0-9_]+$", name)
-    return match.group(1) if match else name
-
-
 def _spared(scheme: Scheme, name: str) -> tuple[str, ...]:
-    found = set(scheme.spared_by(name)) | set(scheme.spared_by(_engine_name(name)))
-    fused = _fused(name)
+    found = set(scheme.spared_by(name)) | set(scheme.spared_by(engine_name(name)))
+    fused = fused_name(name)
     if fused is not None:
         found |= set(scheme.spared_by(fused))
     return tuple(sorted(found))
@@ -165,7 +151,7 @@ def _spared(scheme: Scheme, name: str) -> tuple[str, ...]:
 def _other_entry(scheme: Scheme, name: str, layers: int | None) -> str | None:
     """The name under which a list names the module, if it is another than its own."""
     return next(
-        (n for n in _other_names(name, layers) if scheme.spared_by(n) or scheme.spared_by(_engine_name(n))), None
+        (n for n in _other_names(name, layers) if scheme.spared_by(n) or scheme.spared_by(engine_name(n))), None
     )
 
 
@@ -243,7 +229,7 @@ def _uncovered(
         example=weight.name,
         file=weight.file,
         whole=kind == "layers" and not any(m.is_packed for m in shown if _block_of(m.name) in blocks),
-        entries=tuple(dict.fromkeys(text for name in names for text in (name, _engine_name(name)))),
+        entries=tuple(dict.fromkeys(text for name in names for text in (name, engine_name(name)))),
         entry=next((entry for _, entry in rows if entry is not None), None),
         certain=kind == "layers" and not inside and not scheme.reads_headers,
         inside=inside,
@@ -299,7 +285,7 @@ def _split(where: str, parts: Mapping[str, Module], scheme: Scheme, layers: int 
         name = f"{where}.{part}".lstrip(".")
         return bool(scheme.spared_by(name)) or _other_entry(scheme, name, layers) is not None
 
-    fused = _fused(f"{where}.{next(iter(parts))}")
+    fused = fused_name(f"{where}.{next(iter(parts))}")
     if fused is not None and scheme.spared_by(fused):
         return None
     left = [p for p in parts if left_alone(p)]

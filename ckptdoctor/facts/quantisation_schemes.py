@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,9 @@ from ckptdoctor.checkpoint import Checkpoint, JsonDocument
 from ckptdoctor.facts.knowledge import Knowledge
 from ckptdoctor.facts.quantisation_patterns import names_module, readable
 
-__all__ = ["Method", "Scheme", "declared_in", "read_schemes", "same_effect", "scheme_of"]
+__all__ = [
+    "Method", "Scheme", "declared_in", "engine_name", "fused_name", "read_schemes", "same_effect", "scheme_of",
+]  # fmt: skip
 
 MOST_ENTRIES = 20_000
 """Entries of a list that are looked at, whatever a config holds."""
@@ -87,12 +90,34 @@ class Scheme:
 
     def spared_by(self, module: str) -> tuple[str, ...]:
         """The engines (ids of contracts) in which the lists leave `module` alone, by its name as it stands here."""
-        if self.targets is not None and not names_module(self.targets, module, "suffix"):
+        if self.targets is not None and not any(names_module(self.targets, n, "suffix") for n in _called(module)):
             return tuple(self.rules.compares)
         if self.prefixes is not None and not module.startswith(self.prefixes):
             return tuple(self.rules.compares)
         rows = self.rules.compares.items()
         return tuple(engine for engine, style in rows if names_module(self.entries, module, style))
+
+
+def engine_name(name: str) -> str:
+    """Experts are one module in engines: `mlp.experts.0.up_proj` is part of `mlp.experts`."""
+    match = re.match(r"^(.*\bexperts)(?:\.\d+)?\.[a-z0-9_]+$", name)
+    return match.group(1) if match else name
+
+
+def fused_name(name: str) -> str | None:
+    """The name of the parameter that engines make of this one and others, as lists may call it."""
+    module, _, last = name.rpartition(".")
+    if last in ("q_proj", "k_proj", "v_proj"):
+        return f"{module}.qkv_proj"
+    return f"{module}.gate_up_proj" if last in ("gate_proj", "up_proj") else None
+
+
+def _called(module: str) -> tuple[str, ...]:
+    """The names under which a list of quantised modules may have this one: ModelOpt names the module that engines build
+    (`mlp.experts`, `self_attn.qkv_proj`) or its parts, and SGLang looks for the former first (modelopt_quant.py
+    0.5.23:978)."""
+    fused = fused_name(module)
+    return (module, engine_name(module), *((fused,) if fused is not None else ()))
 
 
 def read_schemes(checkpoint: Checkpoint, known: Knowledge) -> tuple[Scheme, ...]:

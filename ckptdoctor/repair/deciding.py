@@ -10,13 +10,13 @@ from ckptdoctor.findings import Finding, Severity
 from ckptdoctor.planning import Chosen
 from ckptdoctor.repair.edits import conflict
 from ckptdoctor.repair.proposal import Case, Proposal, Refusal
+from ckptdoctor.repair.proving import worse
 from ckptdoctor.repair.words import said
+from ckptdoctor.serving.outcomes import is_better
 from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.text import listing, show
 
 __all__ = ["Course", "Options", "Unfixed", "allowed", "disputed", "joined", "unfixed"]
-
-_ORDER = {"refused": 0, "broken": 1, "unknown": 1, "degraded": 2, "served": 3}
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Options:
 
     `unsafe` allows repairs that rest on an assumption. `select` are rule ids, names, families or treatments: only
     these are made, and notes too; empty for all that answer an error or a warning. `asked` is what facts may use beside
-    the files.
+    the files. `most_read` are the bytes of a large tensor that may be compared with another one, None for all.
     """
 
     unsafe: bool = False
@@ -33,6 +33,7 @@ class Options:
     engines: tuple[Chosen, ...] = ()
     provenance: Provenance = NOTHING_SAID
     asked: Asked = NOTHING_ASKED
+    most_read: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,11 @@ def joined(proposals: Sequence[Proposal]) -> list[Proposal]:
     for proposal in proposals:
         key = (proposal.treatment, proposal.subject, proposal.edits)
         if key in found:
-            rules = tuple(dict.fromkeys((*found[key].rules, *proposal.rules)))
-            found[key] = replace(found[key], rules=rules)
+            first = found[key]
+            rules = tuple(dict.fromkeys((*first.rules, *proposal.rules)))
+            engines = tuple(dict.fromkeys((*first.engines, *proposal.engines)))
+            sure = proposal if first.safety == "unsafe" else first
+            found[key] = replace(sure, rules=rules, engines=engines)
         else:
             found[key] = proposal
     return list(found.values())
@@ -74,9 +78,7 @@ def disputed(proposal: Proposal, batch: Sequence[Proposal], course: Course) -> b
         found = next((a for x in proposal.edits for y in other.edits if (a := conflict(x, y)) is not None), None)
         if found is not None:
             rules = listing((*proposal.rules, *other.rules), 6)
-            course.withheld[(proposal.treatment, proposal.subject)] = said(
-                "disputed", thing=show(found[1]), rules=rules
-            )
+            course.withheld[proposal.key] = said("disputed", thing=show(found[1]), rules=rules)
             return True
     return False
 
@@ -95,9 +97,9 @@ def _helps(case: Case, proposal: Proposal) -> bool:
     if not case.engines:
         return False
     pairs = list(zip(case.plans, case.plans_after(proposal.edits), strict=True))
-    gains = [_ORDER[after.outcome] - _ORDER[now.outcome] for now, after in pairs]
-    fewer = any(len(after.errors) < len(now.errors) for now, after in pairs)
-    return min(gains) >= 0 and (max(gains) > 0 or fewer)
+    if any(worse(now, after) for now, after in pairs):
+        return False
+    return any(is_better(after.outcome, now.outcome) or len(after.errors) < len(now.errors) for now, after in pairs)
 
 
 def unfixed(
@@ -123,10 +125,10 @@ def _why(
         return answer.why
     if answer is None or not answer.edits:
         return finding.advice
-    withheld = course.withheld.get((answer.treatment, answer.subject))
+    withheld = course.withheld.get(answer.key)
     if withheld is not None:
         return withheld
-    if (answer.treatment, answer.subject) in {(p.treatment, p.subject) for p in course.made}:
+    if answer.key in {p.key for p in course.made}:
         return said("not_gone", treatment=answer.treatment)
     if not wanted(answer):
         return said("not_selected", treatment=answer.treatment)

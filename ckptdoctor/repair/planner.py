@@ -1,67 +1,30 @@
-"""The plan of a repair: its steps in their order, the draft after them, and what stays as it is. Pure.
+"""The plan of a repair: a course of steps of which each is proven, or says what it takes for granted. Pure.
 
-Treatments come in stages (containers, prefixes, names, tensors, config, engine). After each the draft is judged again
-as it would then be, so that a treatment always sees what the ones before it left.
+A course is run, and then looked at as a whole: the plans of the copy have to bear out what its steps are for, no engine
+that was named may be worse off, and no error may come to light. What does not stand this is left out, or becomes
+unsafe, and the course is run again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Sequence
+from dataclasses import replace
 
 from ckptdoctor.checkpoint import Checkpoint
 from ckptdoctor.examining import Survey, survey
 from ckptdoctor.facts import Target
-from ckptdoctor.findings import Finding, Severity
-from ckptdoctor.repair.deciding import Course, Options, Unfixed, allowed, disputed, joined, unfixed
-from ckptdoctor.repair.edits import (
-    AddTensor,
-    CastTensor,
-    ConvertPickle,
-    CopyTensor,
-    DropTensor,
-    RenameTensor,
-    ReplaceTensor,
-    SetConfig,
-)
-from ckptdoctor.repair.proposal import Case, Proposal, Refusal
-from ckptdoctor.repair.propose import proposed
-from ckptdoctor.repair.receipts import Earlier, earlier_of
-from ckptdoctor.repair.registry import treatments
-from ckptdoctor.repair.state import State
+from ckptdoctor.repair.deciding import Options, Unfixed
+from ckptdoctor.repair.proposal import Case, Proposal
+from ckptdoctor.repair.proving import claims, newest_of, said_worse, unproven, worse
+from ckptdoctor.repair.rounds import NOTHING_SETTLED, RepairPlan, Settled, run
 from ckptdoctor.repair.words import said
 from ckptdoctor.rulebook import Rule, RuleBook
-from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.text import listing
 
-__all__ = ["Options", "RepairPlan", "Unfixed", "plan_repair"]
+__all__ = ["Options", "RepairPlan", "Unfixed", "plan_repair", "plan_repair_of"]
 
-_ROUNDS = 24
-_LAST = 1 << 30
-_CONVERT = "convert-pickle"
-_OF_TENSORS = (RenameTensor, DropTensor, ReplaceTensor, CastTensor, AddTensor, CopyTensor)
-_REVEALING = 4
-"""Steps that are left out one after the other because of what they bring to light."""
-Answer = tuple[Finding, "Proposal | Refusal | None"]
-
-
-@dataclass(frozen=True)
-class RepairPlan:
-    """What would be done. `before` and `after` are the draft as it is and as it would be; `steps` the proposals in the
-    order in which they are made, each in the names that the steps before it left. `appeared` are errors that only the
-    repaired draft would have, `ineffective` the steps whose finding would stay: with either, nothing is written.
-    `provenance` is what was said of the training, as far as it holds for the ids of the copy; `bases` are the draft
-    before each step."""
-
-    before: Survey
-    after: Survey
-    state: State
-    steps: tuple[Proposal, ...]
-    unfixed: tuple[Unfixed, ...]
-    appeared: tuple[Finding, ...] = ()
-    ineffective: tuple[Proposal, ...] = ()
-    provenance: Provenance = NOTHING_SAID
-    bases: tuple[State, ...] = field(default=(), repr=False)
+_TRIES = 8
+"""How often a course is run again because of what the one before it showed."""
 
 
 def plan_repair(
@@ -72,157 +35,123 @@ def plan_repair(
     wanted: Callable[[Proposal], bool] = lambda _: True,
 ) -> RepairPlan:
     """Plan the repair of `checkpoint`. `wanted` says which proposals `--select` allows. Reads no weights but small
-    tensors and what a treatment has to compare.
+    tensors and what a treatment has to compare."""
+    before = survey(checkpoint, target, rules, options.engines, options.asked, options.provenance)
+    return plan_repair_of(before, target, rules, options, wanted)[-1]
 
-    A step that brings an error to light which the source does not show (a field that could not be read hid it) is left
-    out with what rests on it, so that the others are made.
+
+def plan_repair_of(
+    before: Survey,
+    target: Target | None,
+    rules: Sequence[Rule] | RuleBook,
+    options: Options,
+    wanted: Callable[[Proposal], bool] = lambda _: True,
+) -> tuple[RepairPlan, ...]:
+    """The plan of the safe repairs of a draft that was looked at already, and where `options` allow unsafe ones and
+    there are any, the plan with these as well.
+
+    What is safe is decided without the unsafe ones: they are no proof.
     """
-    withheld: dict[tuple[str, str], str] = {}
-    plan = _plan(checkpoint, target, rules, options, wanted, withheld)
-    for _ in range(_REVEALING):
-        better = None
-        for step in plan.steps if plan.appeared else ():
-            errors = listing([f"{f.rule} {f.name}" for f in plan.appeared], 6)
-            without = {**withheld, (step.treatment, step.subject): said("reveals", errors=errors)}
-            trial = _plan(checkpoint, target, rules, options, wanted, without)
-            if len(trial.appeared) < len(plan.appeared):
-                better, withheld = trial, without
-                break
-        if better is None:
-            break
-        plan = better
-    return plan
+    safe_only = replace(options, unsafe=False)
+    plan, settled = _sound(before, target, rules, safe_only, wanted, NOTHING_SETTLED)
+    if not options.unsafe or not (plan.unasked or settled.withheld):
+        return (plan,)
+    # What is withheld of the safe ones alone may be right together with an unsafe one.
+    proven = {step.key for step in plan.steps}
+    return plan, _sound(before, target, rules, options, wanted, Settled(assumed=settled.assumed), proven)[0]
 
 
-def _plan(
-    checkpoint: Checkpoint,
+def _sound(
+    before: Survey,
     target: Target | None,
     rules: Sequence[Rule] | RuleBook,
     options: Options,
     wanted: Callable[[Proposal], bool],
-    withheld: Mapping[tuple[str, str], str],
-) -> RepairPlan:
-    """The plan without the steps `withheld`, which say why they are not made."""
+    settled: Settled,
+    proven: Container[tuple[str, str]] = (),
+) -> tuple[RepairPlan, Settled]:
+    """A plan whose copy is no worse than the draft, and whose safe steps are proven (those of `proven` are already);
+    and what was settled for it."""
 
-    def look(at: Checkpoint, provenance: Provenance) -> Survey:
-        return survey(at, target, rules, options.engines, options.asked, provenance)
+    def course(with_regard_to: Settled) -> RepairPlan:
+        return run(before, target, rules, options, wanted, with_regard_to)
 
-    provenance = options.provenance
-    before = look(checkpoint, provenance)
-    state, now, earlier = State.of(checkpoint), before, earlier_of(checkpoint)
-    bases: list[State] = []
-    course = Course(withheld=dict(withheld))
-    answers: list[Answer] = []
-    for _ in range(_ROUNDS):
-        case = _case(now, options, provenance)
-        answers = []
-        batch: list[Proposal] = []
-        # What a later stage would propose is not asked before the earlier ones are done: it may be long in answering.
-        for findings in _by_stage(now.judgement.findings):
-            more = [(finding, proposed(case, finding, earlier)) for finding in findings]
-            answers += more
-            batch = _next(case, more, options, wanted, course)
-            if case.checkpoint.kind == "pickle":
-                batch = _converted_first(case, batch, now.judgement.findings, earlier, wanted, course)
-            if batch:
-                break
-        if not batch:
+    plan = course(settled)
+    for _ in range(_TRIES):
+        if not plan.steps:
             break
-        base, state = state, state.after(edit for proposal in batch for edit in proposal.edits)
-        course.made += batch
-        bases += [base] * len(batch)
-        if _renumbers(now, batch):
-            provenance = NOTHING_SAID
-        now = look(state.checkpoint, provenance)
-    stay = tuple(unfixed(finding, answer, options, wanted, course) for finding, answer in answers)
-    still = {(a.treatment, a.subject) for _, a in answers if isinstance(a, Proposal)}
-    ineffective = tuple(p for p in course.made if (p.treatment, p.subject) in still)
-    return RepairPlan(
-        before, now, state, tuple(course.made), stay, _appeared(before, now), ineffective, provenance, tuple(bases)
-    )
-
-
-def _converted_first(
-    case: Case,
-    batch: list[Proposal],
-    findings: Sequence[Finding],
-    earlier: Earlier,
-    wanted: Callable[[Proposal], bool],
-    course: Course,
-) -> list[Proposal]:
-    """What can be made of PyTorch files: when tensors are to change, their conversion alone, which has to come first.
-
-    Where they cannot be converted, or are not to be, the changes of tensors are left out.
-    """
-    changing = [p for p in batch if any(isinstance(edit, _OF_TENSORS) for edit in p.edits)]
-    if not changing or any(isinstance(edit, ConvertPickle) for p in batch for edit in p.edits):
-        return batch
-    asked = (f for f in findings if f.fix is not None and f.fix.treatment == _CONVERT)
-    answer = next((proposed(case, finding, earlier) for finding in asked), None)
-    if isinstance(answer, Proposal) and wanted(answer):
-        return [answer]
-    if isinstance(answer, Proposal):
-        why = said("pickles_kept", treatment=_CONVERT)
-    else:
-        why = said("pickles_refused", why=answer.why) if answer is not None else said("pickles_unasked")
-    course.withheld |= {(p.treatment, p.subject): why for p in changing}
-    return [p for p in batch if p not in changing]
-
-
-def _renumbers(now: Survey, batch: Sequence[Proposal]) -> bool:
-    """Whether a step writes the captured layers in other numbers: then they are no longer in the trainer's."""
-    places = {source.key for source in now.facts.draft.aux.sources}
-    return any(isinstance(e, SetConfig) and e.key in places for p in batch for e in p.edits)
-
-
-def _case(now: Survey, options: Options, provenance: Provenance) -> Case:
-    releases = tuple((contract, release) for contract, release, _ in options.engines)
-    return Case(now.checkpoint, now.facts, releases, now.plans, options.asked.launch, provenance, reads=True)
-
-
-def _next(
-    case: Case,
-    answers: Sequence[Answer],
-    options: Options,
-    wanted: Callable[[Proposal], bool],
-    course: Course,
-) -> list[Proposal]:
-    """The proposals of one stage that can be made now, those in conflict taken out for good."""
-    made = {(p.treatment, p.subject) for p in course.made}
-    open_ones: list[Proposal] = []
-    for finding, answer in answers:
-        if not isinstance(answer, Proposal) or not answer.edits:
+        assumed = _unproven(plan, options, proven)
+        if assumed:
+            settled = replace(settled, assumed={**settled.assumed, **assumed})
+            plan = course(settled)
             continue
-        key = (answer.treatment, answer.subject)
-        if key not in made and key not in course.withheld and allowed(case, finding, answer, options, wanted):
-            open_ones.append(answer)
-    batch = joined(open_ones)
-    return [p for p in batch if not disputed(p, batch, course)]
+        why = _fault(plan)
+        if why is None:
+            break
+        settled, plan = _without_the_culprit(plan, settled, why, course)
+    else:
+        if plan.steps and (why := _fault(plan)) is not None:
+            withheld = {**settled.withheld, **{step.key: why for step in plan.steps}}
+            settled = replace(settled, withheld=withheld)
+            plan = course(settled)
+    return plan, settled
 
 
-def _by_stage(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """The findings whose treatments are made together, the first stage first; last those without one."""
-    stages: dict[int, list[Finding]] = {}
-    for finding in findings:
-        stage = _LAST if finding.fix is None else treatments()[finding.fix.treatment].stage
-        stages.setdefault(stage, []).append(finding)
-    return [stages[stage] for stage in sorted(stages)]
+def _unproven(plan: RepairPlan, options: Options, proven: Container[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """The safe steps whose claims the plans of the copy do not bear out, and what they would take for granted."""
+    named = bool(options.engines)
+    claiming = [s for s in plan.steps if s.safety == "safe" and s.key not in proven and claims(s, named=named)]
+    if not claiming:
+        return {}
+    before, after = plan.before.plans, plan.after.plans
+    if not named:
+        cases = [
+            Case(survey.checkpoint, survey.facts, launch=options.asked.launch, provenance=provenance)
+            for survey, provenance in ((plan.before, options.provenance), (plan.after, plan.provenance))
+        ]
+        before, after = newest_of(cases[0], plan.before.facts), newest_of(cases[1], plan.after.facts)
+    found = {}
+    for step in claiming:
+        why = unproven(step, before, after, named=named)
+        if why is not None:
+            found[step.key] = why
+    return found
 
 
-def _appeared(before: Survey, after: Survey) -> tuple[Finding, ...]:
-    """Errors that the repaired draft has and the source neither had nor had to skip. How an engine serves that stops
-    before it could is skipped too."""
-    known = {pair for f in before.judgement.findings if f.severity is Severity.ERROR for pair in _by_engine(f)}
-    skipped = {skip.rule for skip in before.judgement.skipped}
-    refused = {f"{plan.engine}=={plan.version}" for plan in before.plans if plan.outcome == "refused"}
-    return tuple(
-        f
-        for f in after.judgement.findings
-        if f.severity is Severity.ERROR
-        and f.rule not in skipped
-        and any(pair not in known and pair[1] not in refused for pair in _by_engine(f))
-    )
+def _fault(plan: RepairPlan) -> str | None:
+    """Why the copy would not be as good as was promised, None where it is."""
+    if plan.ineffective:
+        return said("not_gone", treatment=plan.ineffective[0].treatment)
+    if plan.appeared:
+        return said("reveals", errors=listing([f"{f.rule} {f.name}" for f in plan.appeared], 6))
+    for old, new in zip(plan.before.plans, plan.after.plans, strict=True):
+        if worse(old, new):
+            return said_worse(new)
+    return None
 
 
-def _by_engine(finding: Finding) -> list[tuple[str, str]]:
-    return [(finding.rule, engine) for engine in finding.engines or ("",)]
+def _without_the_culprit(
+    plan: RepairPlan, settled: Settled, why: str, course: Callable[[Settled], RepairPlan]
+) -> tuple[Settled, RepairPlan]:
+    """The course without the one step that is to blame, or without all of them where it is none alone.
+
+    A step that brings an error to light which the source does not show (a field that could not be read hid it) goes
+    with what rests on it, so that the others are made.
+    """
+    if plan.ineffective:
+        gone = {step.key: said("not_gone", treatment=step.treatment) for step in plan.ineffective}
+        settled = replace(settled, withheld={**settled.withheld, **gone})
+        return settled, course(settled)
+    for step in plan.steps:
+        trial = replace(settled, withheld={**settled.withheld, step.key: why})
+        without = course(trial)
+        if _weight(without) < _weight(plan):
+            return trial, without
+    settled = replace(settled, withheld={**settled.withheld, **{step.key: why for step in plan.steps}})
+    return settled, course(settled)
+
+
+def _weight(plan: RepairPlan) -> int:
+    """How much is wrong with a copy that is not wrong with the draft."""
+    pairs = zip(plan.before.plans, plan.after.plans, strict=True)
+    return len(plan.appeared) + len(plan.ineffective) + sum(worse(old, new) for old, new in pairs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ckptdoctor.checkpoint import Checkpoint
 from ckptdoctor.facts import Facts, describe
@@ -33,8 +33,9 @@ class Case:
 
     `engines` are the releases that the copy is to be good for, with their plans for the draft as it is (`plans`, same
     order); empty when none was named. With `reads` False (a plain scan) no weights may be read: a treatment that has
-    to compare some answers as if they were equal and is asked again when the copy is made. `finding_engines` are the
-    labels (`sglang==0.5.9`) of the finding that is to be answered.
+    to compare some answers as if they were equal and is asked again when the copy is made; `most_read` are the bytes of
+    a tensor that may be compared (None: all). `finding_engines` are the labels (`sglang==0.5.9`) of the finding that is
+    to be answered.
     """
 
     checkpoint: Checkpoint
@@ -44,6 +45,7 @@ class Case:
     launch: Launch | None = None
     provenance: Provenance = NOTHING_SAID
     reads: bool = False
+    most_read: int | None = None
     finding_engines: tuple[str, ...] = ()
 
     def target_weights(self) -> TargetWeights | None:
@@ -82,7 +84,8 @@ Propose = Callable[..., Proposed]
 class Proposal:
     """A repair that could be made: what it is called, what it does, and on what it rests.
 
-    `rules` are the ids of the findings that it answers. `assumption` is a sentence for people, None for a safe one.
+    `rules` are the ids of the findings that it answers, `engines` the labels (`sglang==0.5.9`) of the releases that
+    these speak of. `assumption` is a sentence for people, None for a safe one.
     """
 
     treatment: str
@@ -92,6 +95,16 @@ class Proposal:
     safety: str
     assumption: str | None = None
     rules: tuple[str, ...] = ()
+    engines: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """By what a step of a plan is known: the treatment and its subject."""
+        return self.treatment, self.subject
+
+    def resting_on(self, assumption: str) -> Proposal:
+        """The same as an unsafe repair, which rests on `assumption`."""
+        return replace(self, safety="unsafe", assumption=assumption)
 
 
 @dataclass(frozen=True)
@@ -106,10 +119,17 @@ class Refusal:
 @dataclass(frozen=True)
 class Treatment:
     """A treatment as rules/repair describes it. Lower `stage`s are made first, and the draft is judged
-    again before the next."""
+    again before the next.
+
+    `serves` says of which engines it claims something that their plans have to bear out: those that were `named`, or,
+    where none was, the `newest` releases; `""` for one that claims nothing. What a finding says of an engine is always
+    such a claim. `rests_on` are facts that it goes by beside those of the rule.
+    """
 
     name: str
     stage: int
     about: str
     refusals: Mapping[str, str] = field(default_factory=dict)
     assumptions: Mapping[str, str] = field(default_factory=dict)
+    serves: str = ""
+    rests_on: tuple[str, ...] = ()

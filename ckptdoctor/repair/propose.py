@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from ckptdoctor.errors import UsageError
-from ckptdoctor.findings import Finding, Fix
+from ckptdoctor.findings import Finding
 from ckptdoctor.repair.proposal import Case, Proposal, Refusal, RefusedError
+from ckptdoctor.repair.proving import doubt
 from ckptdoctor.repair.receipts import Earlier
 from ckptdoctor.repair.registry import code_of, treatments
 from ckptdoctor.text import show
 
-__all__ = ["proposed", "with_proposals"]
+__all__ = ["proposed"]
 
 
 def proposed(case: Case, finding: Finding, earlier: Earlier) -> Proposal | Refusal | None:
@@ -41,6 +41,8 @@ def proposed(case: Case, finding: Finding, earlier: Earlier) -> Proposal | Refus
     assumption = fix.assumption
     if result.assumption is not None:
         assumption = treatment.assumptions[result.assumption]
+    if assumption is None:
+        assumption = doubt(case, finding, treatment)
     return Proposal(
         treatment=fix.treatment,
         subject=result.subject,
@@ -49,21 +51,8 @@ def proposed(case: Case, finding: Finding, earlier: Earlier) -> Proposal | Refus
         safety="unsafe" if fix.safety == "unsafe" or assumption is not None else "safe",
         assumption=assumption,
         rules=(finding.rule,),
+        engines=finding.engines,
     )
-
-
-def with_proposals(case: Case, findings: Iterable[Finding], earlier: Earlier) -> tuple[Finding, ...]:
-    """The findings with what their repairs really are: safe or unsafe, or refused."""
-    return tuple(_told(finding, proposed(case, finding, earlier)) for finding in findings)
-
-
-def _told(finding: Finding, answer: Proposal | Refusal | None) -> Finding:
-    fix: Fix | None = finding.fix
-    if fix is None or answer is None:
-        return finding
-    if isinstance(answer, Refusal):
-        return replace(finding, fix=replace(fix, refused=answer.why))
-    return replace(finding, fix=replace(fix, safety=answer.safety, assumption=answer.assumption))
 
 
 def _shown(value: object) -> str:

@@ -24,7 +24,13 @@ def treatments() -> Mapping[str, Treatment]:
         rows += read_shipped(path)
     return {
         row["name"]: Treatment(
-            row["name"], row["stage"], row["about"], row.get("refusals", {}), row.get("assumptions", {})
+            name=row["name"],
+            stage=row["stage"],
+            about=row["about"],
+            refusals=row.get("refusals", {}),
+            assumptions=row.get("assumptions", {}),
+            serves=row.get("serves", ""),
+            rests_on=tuple(row.get("rests_on", ())),
         )
         for row in rows
     }

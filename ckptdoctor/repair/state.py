@@ -171,12 +171,14 @@ class State:
         return dict(document.object) if document is not None else {}
 
     def _with_json(self, file: str, value: dict[str, Any]) -> State:
-        changed = {**self.json, file: value}
-        if file != "config.json":
-            return replace(self, json=changed)
-        old = self.checkpoint.config
+        is_config = file == "config.json"
+        old = self.checkpoint.config if is_config else self.checkpoint.json(file)
         document = JsonDocument(file, value, True, (), old.places if old is not None else {})
-        return replace(self, checkpoint=replace(self.checkpoint, config=document), json=changed)
+        # Facts are read from the side files too: what is judged is the whole copy.
+        seen: dict[str, Any] = {"config": document}
+        if not is_config:
+            seen = {"documents": {**self.checkpoint.documents, file: document}}
+        return replace(self, checkpoint=replace(self.checkpoint, **seen), json={**self.json, file: value})
 
     def _without_faults(self, gone: Any) -> State:
         left = tuple(fault for fault in self.checkpoint.faults if not gone(fault))

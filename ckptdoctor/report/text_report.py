@@ -96,7 +96,9 @@ def _finding(finding: Finding) -> Iterator[Line]:
     if finding.fix is not None and finding.fix.refused is not None:
         yield _labelled("not fixed", finding.fix.refused)
     elif finding.fix is not None:
-        safety = Segment(f" ({finding.fix.safety})", "quiet")
+        # A note is left alone by a plain fix.
+        how = f", with --select {finding.rule}" if finding.severity is Severity.NOTE else ""
+        safety = Segment(f" ({finding.fix.safety}{how})", "quiet")
         yield _labelled("fix available", Segment(finding.fix.summary, "fix"), safety)
 
 

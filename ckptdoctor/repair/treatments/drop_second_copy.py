@@ -28,7 +28,7 @@ def propose(case: Case, file: str) -> Proposed:
         if first is None:  # renamed by then: the second copies have to go before
             raise RefusedError("uncompared", file=file)
         if case.reads:
-            same = alike(checkpoint, first, second)
+            same = alike(checkpoint, first, second, case.most_read)
             if isinstance(same, Unknown):
                 raise RefusedError("uncompared", file=file)
             if not same:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from ckptdoctor.facts.names import Named
 from ckptdoctor.repair.alike import alike
+from ckptdoctor.repair.choosing import ORDER
 from ckptdoctor.repair.edits import DropTensor
 from ckptdoctor.repair.layouts import named_tensors
 from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
@@ -19,7 +20,6 @@ from ckptdoctor.unknown import Unknown
 __all__ = ["propose"]
 
 _Style = tuple[str, str, str]
-_ORDER = {"refused": 0, "broken": 1, "unknown": 1, "degraded": 2, "served": 3}
 
 
 def propose(case: Case) -> Proposed:
@@ -68,14 +68,14 @@ def _dropped(rivals: dict[str, list[Named]], wanted: Sequence[_Style]) -> tuple[
 
 def _served(case: Case, edits: Sequence[DropTensor]) -> tuple[int, int]:
     """How the named engines would serve: the worst outcome, then all of them together."""
-    outcomes = [_ORDER[plan.outcome] for plan in case.plans_after(edits)]
+    outcomes = [ORDER[plan.outcome] for plan in case.plans_after(edits)]
     return min(outcomes), sum(outcomes)
 
 
 def _refuse_unlike(case: Case, names: Sequence[Named]) -> None:
     first, *others = (case.checkpoint.tensors[n.stored] for n in names)
     for other in others:
-        same = alike(case.checkpoint, first, other)
+        same = alike(case.checkpoint, first, other, case.most_read)
         if isinstance(same, Unknown):
             raise RefusedError("uncompared", first=first.name, second=other.name)
         if not same:

@@ -23,8 +23,8 @@ __all__ = ["propose"]
 def propose(case: Case, names: Sequence[str], kind: str, resembles: str | None) -> Proposed:
     """`names` left out. `kind` and `resembles` are those of the `Stranger` that they are.
 
-    Refused as long as the draft lacks anything that they might be, and for names that a named engine reads, that stand
-    where the draft's own stand, inside a decoder layer, or are low-rank adapters.
+    Refused as long as the draft lacks anything that they might be or may be of another kind, and for names that a named
+    engine reads, that stand where the draft's own stand, inside a decoder layer, or are low-rank adapters.
     """
     draft, gone = case.facts.draft, frozenset(names)
     if resembles is not None:
@@ -42,6 +42,8 @@ def propose(case: Case, names: Sequence[str], kind: str, resembles: str | None) 
         part = next((n for n in names if n in parts), None)
         if part is not None:
             raise RefusedError("unmerged", name=part)
+    if kind == "unknown" and not _is_named(draft):
+        raise RefusedError("other_kind", name=names[0], kind=draft.algorithm_name)
     mapped = next((m for m in case.facts.vocab.elsewhere if m.name in gone), None)
     if mapped is not None and kind == "unknown":
         raise RefusedError("map", name=mapped.name, length=mapped.length)
@@ -66,6 +68,12 @@ def _refuse_parts(names: Sequence[str], named: Mapping[str, Named], kind: str) -
             raise RefusedError("same_prefix", name=name)
         if kind == "unknown" and named[name].alias:
             raise RefusedError("in_layer", name=name)
+
+
+def _is_named(draft: Draft) -> bool:
+    """Whether the config says the kind of the draft as well; P-EAGLE goes by the classes of EAGLE-3."""
+    said = {draft.architecture.algorithm, draft.architecture.format_algorithm}
+    return draft.algorithm in said or (draft.algorithm == "peagle" and "eagle3" in said)
 
 
 def _lacking(draft: Draft) -> str | None:

@@ -15,6 +15,7 @@ from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
 from ckptdoctor.repair.reaching import loads_newest, newest_scores, reach
 from ckptdoctor.serving import contracts
 from ckptdoctor.text import listing
+from ckptdoctor.unknown import Unknown
 
 __all__ = ["propose"]
 
@@ -27,12 +28,24 @@ def propose(case: Case) -> Proposed:
     """One class name for the list `architectures`.
 
     For named engines the one that is best for each of them, else the one under which most known releases load the
-    draft whole. Never one that drops a stored part of the draft. Refused where nothing is better than what is there,
-    and where engines want different names.
+    draft whole. Never one that drops a stored part of the draft. Refused where the kind of draft is a guess, where
+    nothing is better than what is there, and where engines want different names.
     """
+    _refuse_guess(case)
     options = [Option("the name as it is", ()), *(Option(n, (SetConfig(_KEY, [n]),)) for n in _names(case))]
     chosen = _for_engines(case, options) if case.engines else _for_most(case, options)
     return Proposed(chosen.edits, subject=_KEY)
+
+
+def _refuse_guess(case: Case) -> None:
+    """Refuse while the kind of draft is one reading among several, or tensors are stored that it has no place for."""
+    draft = case.facts.draft
+    if "draft.algorithm" in case.facts.uncertain:
+        raise RefusedError("guess", kind=draft.algorithm_name)
+    strangers = () if isinstance(draft.names, Unknown) else draft.names.strangers
+    odd = [name for s in strangers if s.kind == "unknown" and not s.explained for name in s.names]
+    if odd:
+        raise RefusedError("strange", kind=draft.algorithm_name, names=odd[:4])
 
 
 def _names(case: Case) -> list[str]:
