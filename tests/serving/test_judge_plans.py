@@ -55,7 +55,18 @@ def story(tmp_path: Path) -> Facts:
 
 
 def test_there_are_rules_of_scope_serving() -> None:
-    assert {"SRV001", "SRV002", "SRV003", "KEY017", "KEY018", "AUX013", "AUX014", "AUX015", "AUX016", "GEO016"} <= SERVING
+    assert {
+        "SRV001",
+        "SRV002",
+        "SRV003",
+        "KEY017",
+        "KEY018",
+        "AUX013",
+        "AUX014",
+        "AUX015",
+        "AUX016",
+        "GEO016",
+    } <= SERVING
 
 
 @pytest.mark.parametrize("name", ["mo_eagle3_llama", "spec_eagle3_llama", "sf_peagle_qwen3"])
