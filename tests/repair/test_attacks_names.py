@@ -57,8 +57,8 @@ def test_a_loud_stop_is_not_made_a_silent_one(tmp_path: Path) -> None:
 
 
 def test_what_a_class_cannot_change_does_not_decide_about_it(tmp_path: Path) -> None:
-    """Two lists of captured layers that disagree, and a class of another attention: the class would be the right one, and one
-    of the engines would be worse off with it, because of the lists. Nothing is made."""
+    """Two lists of captured layers that disagree, and a class of another attention: the class would be the right one,
+    and one of the engines would be worse off with it, because of the lists. Nothing is made."""
     draft = draft_of()
     assert draft.config is not None
     draft.config["architectures"] = ["Qwen3ForCausalLM"]
