@@ -30,6 +30,11 @@ def fix_text(outcome: Outcome, out: str | None) -> str:
         "out": out,
         "dry_run": outcome.dry_run,
         "written": written is not None,
+        "caveats": list(outcome.caveats),
+        "serving": [
+            {"engine": p.engine, "version": p.version, "outcome": p.outcome, "reasons": list(p.reasons)}
+            for p in plan.after.plans
+        ],
         "repairs": [
             {
                 "treatment": step.treatment, "subject": step.subject, "rules": list(step.rules), "safety": step.safety,
