@@ -137,8 +137,9 @@ def nothing_found(examination: Examination) -> str:
         return f"No rule found anything, but {about}.{rest}"
     if any(outcome != "served" for _, outcome, _ in serving_rows(examination)):
         return f"No rule found anything. Some releases serve this draft as trained, and not all: see below.{rest}"
-    first = "Nothing to report from what could be judged." if examination.skipped else "Nothing to report."
-    return first + rest
+    if examination.skipped:
+        return "Nothing to report from what could be judged. Some rules could not be, so this is no all-clear."
+    return "Nothing to report."
 
 
 def skipped_rules(skips: Iterable[Skip]) -> int:
