@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ckptdoctor.findings import Severity
+from ckptdoctor.report.fix_json import serving_after
 from ckptdoctor.report.segments import BLANK, Line, Segment, line
 from ckptdoctor.report.wording import OUTCOME_STYLE, PATH_LIMIT, SERVED, place
 from ckptdoctor.summary import byte_count, title
@@ -97,15 +98,15 @@ def _unfixed(items: tuple[Unfixed, ...]) -> Iterator[Line]:
 
 def _serving(outcome: Outcome) -> Iterator[Line]:
     """How the named releases serve what there is in the end: a repair does not say that they do."""
-    plans = outcome.plan.after.plans
+    plans = serving_after(outcome)
     if not plans:
         return
     yield BLANK
     yield line("serving, repaired" if outcome.plan.steps else "serving", indent=_GROUP)
     for plan in plans:
-        why = next(iter(plan.reasons), "")
-        said = Segment(SERVED[plan.outcome], OUTCOME_STYLE[plan.outcome])
-        yield line(f"{plan.label}: ", said, f" ({why})" if why else "", indent=_ITEM, hang=2)
+        why = next(iter(plan["reasons"]), "")
+        said = Segment(SERVED[plan["outcome"]], OUTCOME_STYLE[plan["outcome"]])
+        yield line(f"{plan['engine']} {plan['version']}: ", said, f" ({why})" if why else "", indent=_ITEM, hang=2)
 
 
 def _written(outcome: Outcome, out: str | None) -> Iterator[Line]:

@@ -111,7 +111,9 @@ def test_an_empty_plan() -> None:
 def test_what_is_not_known_says_what_and_how_to_find_out() -> None:
     why = Reason("open", "registry_not_read", {"name": "Odd"})
     plan = LoadPlan("vllm", "1", None, outcome="unknown", opens=(why, OPEN))
-    assert text(plan) == f"""\
+    assert (
+        text(plan)
+        == f"""\
 vllm 1: not known
   a title
   because whether this release has a class for Odd: its list of classes was not read; a start tells
@@ -119,6 +121,7 @@ vllm 1: not known
   not proven
     {OPEN.text}
 """
+    )
 
 
 def test_a_release_that_nobody_has_read_is_told_first() -> None:
