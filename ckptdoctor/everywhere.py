@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ckptdoctor.facts import Facts
+from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.facts.launch import Launch
 from ckptdoctor.findings import Finding, ServingRange, Severity
 from ckptdoctor.planning import other_ranges
@@ -18,9 +19,10 @@ __all__ = ["Everywhere", "everywhere"]
 class Everywhere:
     """All known releases together, where no engine is named.
 
-    `unserved`: no known release serves the draft as trained, and of none of the main engines that is open. `told`:
-    other findings say what is wrong with it. `engines` are the names of the main engines, `newest` is what the newest
-    release of each does, with the first reason. `not_known` names the other engines of which nobody knows.
+    `unserved`: no known release serves the draft, not even degraded, and of none of the main engines that is open.
+    `told`: other findings say what is wrong with it. `engines` are the names of the main engines, `newest` is what the
+    newest release of each does, with the first reason. `not_known` names the other engines of which nobody knows.
+    `converted`: its trainer writes this kind of draft in a form of its own, which is converted before it is served.
     """
 
     unserved: bool
@@ -28,6 +30,7 @@ class Everywhere:
     engines: tuple[str, ...]
     newest: tuple[str, ...]
     not_known: tuple[str, ...]
+    converted: bool = False
 
 
 def everywhere(
@@ -39,12 +42,19 @@ def everywhere(
 ) -> Everywhere:
     """The fact, from the ranges of the main engines (`rows`; empty where none apply) and what else was found."""
     outcomes = {row.outcome for row in rows}
-    unserved = bool(rows) and not outcomes & {"served", "unknown"}
+    unserved = bool(rows) and not outcomes & {"served", "degraded", "unknown"}
     others = other_ranges(facts, launch, provenance) if unserved else ()
     return Everywhere(
-        unserved=unserved and all(row.outcome != "served" for row in others),
+        unserved=unserved and all(row.outcome not in ("served", "degraded") for row in others),
         told=any(f.severity in (Severity.ERROR, Severity.WARNING) for f in findings),
         engines=tuple(dict.fromkeys(row.name for row in rows)),
         newest=tuple(f"{row.name} {row.last}: {row.reason or row.outcome}" for row in rows if row.is_newest),
         not_known=tuple(dict.fromkeys(row.name for row in others if row.outcome == "unknown")),
+        converted=_is_converted(facts),
     )
+
+
+def _is_converted(facts: Facts) -> bool:
+    writer = knowledge().writers.get(facts.draft.writer.id)
+    kinds = writer.conventions.get("converted", ()) if writer is not None else ()
+    return facts.draft.algorithm in kinds or facts.draft.variant in kinds

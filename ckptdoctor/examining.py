@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ckptdoctor.checkpoint import Checkpoint, open_checkpoint
 from ckptdoctor.checkpoint.remote import RemoteError, at_hub, remote_at
+from ckptdoctor.claims import of_plans, of_ranges
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.everywhere import Everywhere, everywhere
 from ckptdoctor.facts import FACT_NAMES, Facts, Target, describe, read_target
@@ -137,6 +138,7 @@ def examine(
     unserved = judge(rules, {**facts.roots(), "everywhere": overall}, facts.uncertain, "everywhere")
     findings = (*_with_repairs(found, target, rules, chosen, asked, provenance), *unserved.findings)
     judgement = Judgement(tuple(sorted(findings, key=lambda f: (-f.severity.rank, f.rule))), found.judgement.skipped)
+    newest = newest_plans(facts, asked.launch, provenance) if illustrated and not plans else ()
     return Examination(
         path=path,
         title=title(facts) if checkpoint.commit is None else f"{title(facts)}, commit {checkpoint.commit[:12]}",
@@ -144,8 +146,8 @@ def examine(
         target=target_summary(facts.target),
         findings=judgement.findings,
         skipped=judgement.skipped,
-        plans=tuple(plan_data(plan) for plan in plans),
-        serving=serving,
+        plans=of_plans([plan_data(plan) for plan in plans], judgement.findings),
+        serving=of_ranges(serving, judgement.findings),
         next_commands=next_commands(
             path,
             target,
@@ -159,9 +161,7 @@ def examine(
         ),
         pictures=_pictures(path, facts, asked) if illustrated else (),
         caveats=tuple(remark for _, _, remark in chosen if remark is not None),
-        newest=tuple(plan_data(p) for p in newest_plans(facts, asked.launch, provenance))
-        if illustrated and not plans
-        else (),
+        newest=of_plans([plan_data(plan) for plan in newest], judgement.findings),
     )
 
 

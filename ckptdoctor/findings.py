@@ -9,6 +9,7 @@ from typing import Any
 
 __all__ = [
     "About",
+    "Claim",
     "Confidence",
     "Examination",
     "Finding",
@@ -61,6 +62,18 @@ class Location:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What a finding says of engines: that releases from `since` and before `until` serve the draft no better than
+    `outcome`. No `engines`: all of them. `sure`: this follows from the finding alone."""
+
+    outcome: str
+    engines: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
+    sure: bool = True
+
+
+@dataclass(frozen=True)
 class Fix:
     """A repair that a rule names: the treatment, what it would do, and whether it rests on an assumption.
 
@@ -84,7 +97,7 @@ class Finding:
 
     `message` says what is wrong with the values seen, `effect` what the person would see in serving,
     `advice` what to do next. All three are already safe to print. `by_policy` says that the project's own policy set
-    the severity.
+    the severity. `claims` are what the effect says of engines, for programs.
     """
 
     rule: str
@@ -100,6 +113,7 @@ class Finding:
     fix: Fix | None = None
     seen_in: tuple[str, ...] = ()
     by_policy: bool = False
+    claims: tuple[Claim, ...] = ()
 
 
 @dataclass(frozen=True)

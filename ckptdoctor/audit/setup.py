@@ -10,6 +10,7 @@ from pathlib import Path
 from ckptdoctor.audit.context import context_of
 from ckptdoctor.audit.work import Setup
 from ckptdoctor.facts.launch import parse_launch
+from ckptdoctor.planning import chosen_engines
 from ckptdoctor.policy import Policy, read_baseline
 from ckptdoctor.serving.provenance import provenance_of
 
@@ -38,6 +39,8 @@ def setup_for(
     line = launch or policy.launch
     if line is not None:
         parse_launch(line)
+    named = tuple(engines) or policy.engines
+    chosen_engines(named)  # a slip of the pen is told once, and not of each draft
     setup = Setup(
         context="",
         policy=policy,
@@ -45,7 +48,7 @@ def setup_for(
         rules=(*policy.rules, *rules),
         select=tuple(select),
         ignore=tuple(ignore),
-        engines=tuple(engines) or policy.engines,
+        engines=named,
         launch=line,
         provenance=provenance_of(policy.trained_with, policy.captured_with),
         deep=deep or policy.deep,

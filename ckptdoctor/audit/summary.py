@@ -46,7 +46,9 @@ class Summary:
     """An audit as a whole. Lists name at most `SHOWN` checkpoints; `counts` has all.
 
     `counts` are `drafts`, `scanned`, `error`, `warning`, `note` (drafts whose worst finding is one), `clean`, `models`,
-    `without_target`, and the outcomes of `NOT_EXAMINED`; `findings` the findings by severity.
+    `without_target`, `unserved` (drafts that no release serves as trained, of those that were asked about),
+    `serving_unknown` (of which that is not known), and the outcomes of `NOT_EXAMINED`; `caveats` stand before
+    everything else; `findings` the findings by severity.
     `kept` is how many rows an earlier audit had made. `stuck`: a process is left that could not be ended.
     """
 
@@ -64,6 +66,8 @@ class Summary:
     policy: str | None
     fail_on: str
     stuck: bool = False
+    caveats: tuple[str, ...] = ()
+    unserved: tuple[str, ...] = ()
 
     @property
     def failed(self) -> int:
@@ -90,6 +94,7 @@ class Summary:
             },
             "targets": dict(self.targets),
             "policy": self.policy,
+            "caveats": list(self.caveats),
             "remarks": list(self.remarks),
             "kept": self.kept,
             "seconds": round(self.seconds, 3),
@@ -100,7 +105,10 @@ class Tally:
     """Adds rows up to a summary, in memory that does not grow with their number."""
 
     def __init__(self) -> None:
-        names = ("drafts", "scanned", "clean", *(s.value for s in Severity), "models", "without_target", *NOT_EXAMINED)
+        names = (
+            "drafts", "scanned", "clean", *(s.value for s in Severity), "models", "without_target", "unserved",
+            "serving_unknown", *NOT_EXAMINED,
+        )  # fmt: skip
         self._counts: Counter[str] = Counter(dict.fromkeys(names, 0))
         self._findings: Counter[str] = Counter({s.value: 0 for s in Severity})
         self._sick: list[_Reversed] = []
@@ -110,6 +118,8 @@ class Tally:
         self._models: list[str] = []
         self._targets: Counter[str] = Counter()
         self._remarks: dict[str, None] = {}
+        self._caveats: dict[str, None] = {}
+        self._unserved: list[str] = []
 
     def add(self, row: Row) -> None:
         """Count one more row."""
@@ -128,6 +138,8 @@ class Tally:
                 self._failed.append((key, outcome, row["reason"] or ""))
             return
         self._remarks |= dict.fromkeys(row["remarks"])
+        self._caveats |= dict.fromkeys(row["report"].get("caveats", ()))
+        self._add_serving(key, row["report"])
         self._add_target(key, row["target"])
         self._add_findings(row)
 
@@ -138,6 +150,18 @@ class Tally:
         self._counts["without_target"] += 1
         if len(self._without) < SHOWN:
             self._without.append((key, target["why"]))
+
+    def _add_serving(self, key: str, report: Mapping[str, Any]) -> None:
+        """Count a draft that is not served, or of which that is not known: it may have no finding at all."""
+        outcomes = {item["outcome"] for item in report.get("plans") or report.get("serving") or ()}
+        if not outcomes or "served" in outcomes:
+            return
+        if "unknown" in outcomes:
+            self._counts["serving_unknown"] += 1
+            return
+        self._counts["unserved"] += 1
+        if len(self._unserved) < SHOWN:
+            self._unserved.append(key)
 
     def _add_findings(self, row: Row) -> None:
         found = row["report"]["findings"]
@@ -169,7 +193,8 @@ class Tally:
             sick=tuple(sorted(item.sick for item in self._sick)), rules=dict(rules),
             without_target=tuple(self._without), not_examined=tuple(self._failed), models=tuple(self._models),
             targets=dict(sorted(self._targets.items(), key=lambda item: (-item[1], item[0]))),
-            remarks=tuple(self._remarks), kept=kept, seconds=seconds, policy=policy, fail_on=fail_on,
+            remarks=tuple(self._remarks), caveats=tuple(self._caveats), unserved=tuple(self._unserved), kept=kept,
+            seconds=seconds, policy=policy, fail_on=fail_on,
         )  # fmt: skip
 
 

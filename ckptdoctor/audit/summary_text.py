@@ -39,15 +39,21 @@ def headline(summary: Summary) -> str:
     found = [f"{counts[s]} with {s}s" for s in ("error", "warning") if counts[s]]
     found.append(f"{without} without" if found else "no errors, no warnings")
     parts = [f"{plural(counts['drafts'], 'draft')}: {', '.join(found)}" if counts["drafts"] else "no drafts"]
+    parts += [f"{counts['unserved']} not served as trained"] if counts["unserved"] else []
+    parts += [f"{counts['serving_unknown']} not known to be served"] if counts["serving_unknown"] else []
     parts += [plural(counts["models"], "ordinary model")] if counts["models"] else []
     parts += [f"{summary.failed} not examined"] if summary.failed else []
     return "; ".join(parts)
 
 
 def _lines(summary: Summary) -> Iterator[Line]:
+    for caveat in summary.caveats:
+        yield line(Segment(caveat, "warning"), hang=2)
+        yield BLANK
     yield line(Segment(headline(summary), "path"), hang=2)
     yield from _sick(summary)
     yield from _rules(summary)
+    yield from _unserved(summary)
     yield from _not_examined(summary)
     yield from _targets(summary)
     yield from _policy(summary)
@@ -95,6 +101,16 @@ def _rules(summary: Summary) -> Iterator[Line]:
             indent=_ITEM,
             hang=2,
         )
+
+
+def _unserved(summary: Summary) -> Iterator[Line]:
+    if not summary.unserved:
+        return
+    yield BLANK
+    yield line("served as trained by no release that was asked about", indent=_GROUP)
+    for key in summary.unserved[:_NAMED]:
+        yield line(Segment(show(key, PATH_LIMIT), "path"), indent=_ITEM, hang=2)
+    yield from _more(summary.counts["unserved"] - min(len(summary.unserved), _NAMED))
 
 
 def _not_examined(summary: Summary) -> Iterator[Line]:

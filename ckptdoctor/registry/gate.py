@@ -21,9 +21,9 @@ from ckptdoctor.policy import NO_POLICY, Policy, applied, check_rules, counts, l
 from ckptdoctor.policy.project import PROJECT_FILES
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.serving.provenance import provenance_of
-from ckptdoctor.text import plural, show
+from ckptdoctor.text import listing, plural, show
 
-__all__ = ["Verdict", "drafts_in", "gate_policy", "judge_tree"]
+__all__ = ["Verdict", "drafts_in", "gate_policy", "is_draft", "judge_tree", "outcome_of"]
 
 FOLDER_LIMIT = 20_000
 """Folders of a tree that are looked into; a gate refuses a larger one rather than judge it in part."""
@@ -35,9 +35,10 @@ _SKIPPED = frozenset({".git", ".cache"})
 class Verdict:
     """What a gate decides of a tree.
 
-    `outcome` is `refused`, `warned` (it passes, and the report says what to look at), `passed` or `empty` (there is no
-    checkpoint in it). `report` holds the findings, with the paths as the person knows them; `reasons` are the causes of
-    a refusal that are no findings, a sentence each.
+    `outcome` is `refused`, `warned` (it passes, and the report says what to look at: warnings, and releases that the
+    policy names of which it is not known how they serve a draft, or which nobody has read), `passed` or `empty` (there
+    is no checkpoint in it). `report` holds the findings, with the paths as the person knows them; `reasons` are the
+    causes of a refusal that are no findings, a sentence each.
     """
 
     outcome: str
@@ -53,13 +54,37 @@ class Verdict:
     def sentence(self) -> str:
         """The verdict in one line."""
         told = {s: self.report.count(s) for s in (Severity.ERROR, Severity.WARNING)}
-        found = " and ".join(plural(n, s.value) for s, n in told.items() if n) or "nothing"
+        found = " and ".join(plural(n, s.value) for s, n in told.items() if n)
         return {
-            "refused": f"refused: {found} found" if not self.reasons else f"refused: {self.reasons[0]}",
-            "warned": f"passes, with {found} to look at",
+            "refused": f"refused: {found or 'nothing'} found" if not self.reasons else f"refused: {self.reasons[0]}",
+            "warned": "; ".join([f"passes, with {found} to look at" if found else "passes", *_open_ends(self.report)]),
             "passed": "passes",
             "empty": "passes: there is no checkpoint in it",
         }[self.outcome]
+
+
+def outcome_of(report: Report, policy: Policy) -> str:
+    """The verdict on what was examined by `policy`, as `Verdict.outcome` has it."""
+    if report.failed or counts(report, policy.fail_on):
+        return "refused"
+    if not report.examinations:
+        return "empty"
+    loud = report.count(Severity.WARNING) or report.count(Severity.ERROR)
+    return "warned" if loud or _open_ends(report) else "passed"
+
+
+def is_draft(examination: Examination) -> bool:
+    """Whether it is a draft, and neither an ordinary model nor something that nobody knows."""
+    return examination.draft.get("algorithm") not in ("unknown", "plain")
+
+
+def _open_ends(report: Report) -> list[str]:
+    """What stays open of the releases that the policy names: a draft passes with it, and not in silence."""
+    drafts = [e for e in report.examinations if is_draft(e)]
+    plans = [plan for e in drafts for plan in e.plans if plan["outcome"] == "unknown"]
+    named = dict.fromkeys(f"{plan['engine']} {plan['version']}" for plan in plans)
+    said = [f"it is not known how {listing(named)} serves it"] if named else []
+    return said + [caveat.rstrip(".") for caveat in dict.fromkeys(c for e in drafts for c in e.caveats)]
 
 
 def gate_policy(path: Path | None, installed: Path | None = None) -> Policy:
@@ -113,7 +138,7 @@ def judge_tree(root: Path, policy: Policy, shown: str, today: date | None = None
         policy.fail_on,
         about(examinations, rules),
     )
-    return Verdict(_outcome(report, policy), report, tuple(f"{p} could not be examined: {why}" for p, why in failed))
+    return Verdict(outcome_of(report, policy), report, tuple(f"{p} could not be examined: {why}" for p, why in failed))
 
 
 def drafts_in(root: Path) -> tuple[Path, ...]:
@@ -145,11 +170,3 @@ def _own_projects(root: Path, shown: str) -> list[str]:
 def _label(root: Path, folder: Path, shown: str) -> str:
     inside = folder.relative_to(root).as_posix()
     return shown if inside == "." else f"{shown.rstrip('/')}/{inside}"
-
-
-def _outcome(report: Report, policy: Policy) -> str:
-    if report.failed or counts(report, policy.fail_on):
-        return "refused"
-    if not report.examinations:
-        return "empty"
-    return "warned" if report.count(Severity.WARNING) or report.count(Severity.ERROR) else "passed"

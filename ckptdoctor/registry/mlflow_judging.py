@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ckptdoctor.errors import CkptdoctorError, UsageError
-from ckptdoctor.findings import Report, Severity
-from ckptdoctor.policy import Policy, counts
-from ckptdoctor.registry.gate import Verdict, judge_tree
+from ckptdoctor.findings import Report
+from ckptdoctor.policy import Policy
+from ckptdoctor.registry.gate import Verdict, is_draft, judge_tree, outcome_of
 from ckptdoctor.registry.mlflow_sources import Place, digest
 
 __all__ = ["EMPTY", "Judged", "is_unchanged", "judge", "remarked"]
@@ -105,15 +105,9 @@ def _without_others(verdict: Verdict, root: Path, policy: Policy, shown: str) ->
 
     if verdict.reasons == (f"{shown} could not be examined",):  # the tree as a whole
         return verdict
-    kept = tuple(
-        e for e in report.examinations if configured(e.path) or e.draft.get("algorithm") not in ("unknown", "plain")
-    )
+    kept = tuple(e for e in report.examinations if configured(e.path) or is_draft(e))
     failed = tuple((path, why) for path, why in report.failed if configured(path))
     left = replace(report, examinations=kept, failed=failed)
     reasons = tuple(f"{path} could not be examined: {why}" for path, why in failed)
-    if failed or counts(left, policy.fail_on):
-        return Verdict("refused", left, reasons)
-    if left.count(Severity.WARNING) or left.count(Severity.ERROR):
-        return Verdict("warned", left)
-    drafts = any(e.draft.get("algorithm") not in ("unknown", "plain") for e in kept)
-    return Verdict("passed" if drafts else "empty", left)
+    outcome = outcome_of(left, policy)
+    return Verdict("empty" if outcome == "passed" and not any(map(is_draft, kept)) else outcome, left, reasons)

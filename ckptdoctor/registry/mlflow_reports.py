@@ -19,18 +19,22 @@ from ckptdoctor.registry.mlflow_judging import Judged
 from ckptdoctor.registry.mlflow_sources import REPORT_FOLDER, resolved
 from ckptdoctor.registry.mlflow_store import TAG
 from ckptdoctor.report import render
+from ckptdoctor.report.wording import serving_line
 from ckptdoctor.text import listing, show
 
-__all__ = ["attached", "summary", "tags_of"]
+__all__ = ["attached", "serving", "summary", "tags_of"]
 
+_LINE_LIMIT = 1000
 _LOG = logging.getLogger("mlflow.ckptdoctor")
 
 
 def tags_of(judged: Judged) -> dict[str, str]:
-    """The tags that a judged version carries: the verdict, a sentence, what the files were, and who judged."""
+    """The tags that a judged version carries: the verdict, a sentence, how it is served, what the files were, and who
+    judged."""
     tags = {
         f"{TAG}verdict": judged.verdict.outcome,
         f"{TAG}summary": summary(judged.verdict),
+        f"{TAG}serving": serving(judged.verdict),
         f"{TAG}version": __version__,
     }
     # A refused version keeps the digest of the files that passed once: whoever puts them back can see it.
@@ -45,7 +49,16 @@ def summary(verdict: Verdict) -> str:
         for f in e.findings
         if f.severity in (Severity.ERROR, Severity.WARNING)
     }
-    return show(f"{verdict.sentence} ({listing(severe, 8)})" if severe else verdict.sentence, 1000)
+    said = f"{verdict.sentence} ({listing(severe, 8)})" if severe else verdict.sentence
+    return show(said, _LINE_LIMIT)
+
+
+def serving(verdict: Verdict) -> str:
+    """How the releases that the policy names serve it, else the newest one of each engine, in one line."""
+    drafts = [(e.path, line) for e in verdict.report.examinations if (line := serving_line(e))]
+    if len(drafts) == 1:
+        return show(drafts[0][1], _LINE_LIMIT)
+    return show("; ".join(f"{path}: {line}" for path, line in drafts) or "not planned", _LINE_LIMIT)
 
 
 def attached(verdict: Verdict, version: Any, tracking_uri: str | None) -> str:

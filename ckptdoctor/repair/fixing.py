@@ -52,7 +52,8 @@ class Outcome:
     `out` is the copy; None when nothing was written. `size` are the bytes of the copy, `fresh` those of them that are
     not bytes of the source. `written` says how the bytes went; None when nothing was written. `changes` are those of
     each step of the plan, for a person to read; the source may be gone when the outcome is told. `reversible`: the copy
-    and its receipt hold all that `--undo` needs.
+    and its receipt hold all that `--undo` needs. `caveats` stand before everything else: a release was asked for that
+    nobody has read.
     """
 
     path: str
@@ -64,6 +65,7 @@ class Outcome:
     dry_run: bool
     changes: tuple[tuple[Change, ...], ...] = ()
     reversible: bool = False
+    caveats: tuple[str, ...] = ()
 
     @property
     def remaining(self) -> tuple[Finding, ...]:
@@ -116,17 +118,18 @@ def fix(
         known_target = read_target(str(target)) if target is not None else None
         plan = plan_repair(opened, known_target, book, options, wanted)
     SourceGuard({entry.path: entry.status for entry in tree.entries}).check()
+    caveats = tuple(remark for _, _, remark in options.engines if remark is not None)
     if not plan.steps:
-        return Outcome(str(path), None, plan, tree, None, None, dry_run)
+        return Outcome(str(path), None, plan, tree, None, None, dry_run, caveats=caveats)
     _must_help(plan)
     with _reading(path):
         assembly = assemble(opened, plan.state, tree)
         told = tuple(tuple(changes(plan.bases[n], step.edits)) for n, step in enumerate(plan.steps))
     if dry_run:
-        return Outcome(str(path), None, plan, tree, assembly, None, True, told)
+        return Outcome(str(path), None, plan, tree, assembly, None, True, told, caveats=caveats)
     job = _Job(opened, tree, plan, assembly, known_target, book, options, _NO_LIMIT if digests else DIGEST_LIMIT)
     written, reversible = job.run(place, progress)
-    return Outcome(str(path), place, plan, tree, assembly, written, False, told, reversible)
+    return Outcome(str(path), place, plan, tree, assembly, written, False, told, reversible, caveats)
 
 
 def _open(path: str) -> tuple[Checkpoint, Tree]:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ckptdoctor.claims import of_plans
 from ckptdoctor.findings import Severity
 from ckptdoctor.repair.receipt import edit_data
 from ckptdoctor.report.json_report import dumps, finding_data
+from ckptdoctor.report.plan_json import plan_data
 
 if TYPE_CHECKING:
     from ckptdoctor.repair.fixing import Outcome
     from ckptdoctor.repair.undo import Restored
 
-__all__ = ["fix_text", "undo_text"]
+__all__ = ["fix_text", "serving_after", "undo_text"]
 
 SCHEMA_VERSION = 1
+
+
+def serving_after(outcome: Outcome) -> tuple[Mapping[str, Any], ...]:
+    """The plans of the named releases for what there is in the end, as a scan of it shows them."""
+    return of_plans([plan_data(plan) for plan in outcome.plan.after.plans], outcome.remaining)
 
 
 def fix_text(outcome: Outcome, out: str | None) -> str:
@@ -30,6 +38,11 @@ def fix_text(outcome: Outcome, out: str | None) -> str:
         "out": out,
         "dry_run": outcome.dry_run,
         "written": written is not None,
+        "caveats": list(outcome.caveats),
+        "serving": [
+            {name: plan[name] for name in ("engine", "version", "outcome", "reasons")}
+            for plan in serving_after(outcome)
+        ],
         "repairs": [
             {
                 "treatment": step.treatment, "subject": step.subject, "rules": list(step.rules), "safety": step.safety,

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ckptdoctor.findings import Severity
+from ckptdoctor.report.fix_json import serving_after
 from ckptdoctor.report.segments import BLANK, Line, Segment, line
-from ckptdoctor.report.wording import PATH_LIMIT, place
+from ckptdoctor.report.wording import OUTCOME_STYLE, PATH_LIMIT, SERVED, place
 from ckptdoctor.summary import byte_count, title
 from ckptdoctor.text import listing, plural, show
 
@@ -27,6 +28,9 @@ _GROUP, _ITEM, _BODY = 2, 4, 6
 def fix_lines(outcome: Outcome, out: str | None, target: str | None) -> Iterator[Line]:
     """The whole report. `out` and `target` are as the person gave them."""
     plan = outcome.plan
+    for caveat in outcome.caveats:
+        yield line(Segment(caveat, "warning"), hang=2)
+        yield BLANK
     yield line(Segment(show(outcome.path, PATH_LIMIT), "path"), f": {title(plan.before.facts)}", hang=_GROUP)
     yield BLANK
     if plan.steps:
@@ -39,6 +43,7 @@ def fix_lines(outcome: Outcome, out: str | None, target: str | None) -> Iterator
         bad = any(f.severity is not Severity.NOTE for f in outcome.remaining)
         yield line("Nothing is repaired." if bad else "Nothing to repair.", indent=_GROUP)
     yield from _unfixed(plan.unfixed)
+    yield from _serving(outcome)
     yield BLANK
     yield from _written(outcome, out)
     yield from _next(outcome, out, target)
@@ -89,6 +94,19 @@ def _unfixed(items: tuple[Unfixed, ...]) -> Iterator[Line]:
         verb = "asks" if len(items) - len(told) == 1 else "ask"
         yield BLANK
         yield line(f"{plural(len(items) - len(told), 'note')} of the scan {verb} for no repair", indent=_GROUP)
+
+
+def _serving(outcome: Outcome) -> Iterator[Line]:
+    """How the named releases serve what there is in the end: a repair does not say that they do."""
+    plans = serving_after(outcome)
+    if not plans:
+        return
+    yield BLANK
+    yield line("serving, repaired" if outcome.plan.steps else "serving", indent=_GROUP)
+    for plan in plans:
+        why = next(iter(plan["reasons"]), "")
+        said = Segment(SERVED[plan["outcome"]], OUTCOME_STYLE[plan["outcome"]])
+        yield line(f"{plan['engine']} {plan['version']}: ", said, f" ({why})" if why else "", indent=_ITEM, hang=2)
 
 
 def _written(outcome: Outcome, out: str | None) -> Iterator[Line]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ckptdoctor.findings import Examination, Finding, Report, Severity
 from ckptdoctor.report.surface import Surface
-from ckptdoctor.report.wording import PATH_LIMIT, failure, file_path, total, words
+from ckptdoctor.report.wording import PATH_LIMIT, failure, file_path, serving_line, total, unserved, words
 from ckptdoctor.text import show
 
 __all__ = ["render"]
@@ -23,6 +23,7 @@ def render(report: Report, surface: Surface) -> str:  # noqa: ARG001  # the sign
         where = _property(show(path, PATH_LIMIT))
         lines.append(f"::error file={where},title=not examined::{_data(words(failure(path, reason)))}")
     lines += [_annotation(e, f) for f, e in sorted(found, key=lambda pair: -pair[0].severity.rank)]
+    lines += [_serving(e) for e in report.examinations if unserved(e)]
     lines += [f"::notice title=ckptdoctor::{_data(words(remark))}" for remark in report.remarks]
     aside = sum(len(e.ignored) for e in report.examinations)
     set_aside = f"; {aside} set aside by the project's policy" if aside else ""
@@ -36,6 +37,11 @@ def _annotation(examination: Examination, finding: Finding) -> str:
     parts = [finding.message, f"You would see: {finding.effect}" if finding.effect else "", finding.advice]
     text = _data("\n".join(words(part) for part in parts if part))
     return f"::{_COMMAND[finding.severity]} file={_property(file)}{line},title={title}::{text}"
+
+
+def _serving(examination: Examination) -> str:
+    file = _property(show(examination.path, PATH_LIMIT))
+    return f"::notice file={file},title=serving::{_data(words(serving_line(examination)))}"
 
 
 def _data(text: str) -> str:

@@ -20,8 +20,10 @@ from ckptdoctor.report.wording import (
     failure,
     nothing_found,
     place,
+    serving_rows,
     total,
     unjudged,
+    unserved,
 )
 from ckptdoctor.text import listing, plural, show
 
@@ -119,10 +121,7 @@ def _checkpoint(report: Report, examination: Examination, number: int) -> Checkp
     ordered = sorted(examination.findings, key=lambda f: -f.severity.rank)
     worst = ordered[0].severity.value if ordered else ""
     plans = examination.plans or examination.newest
-    serving = [
-        (f"{p['engine']} {p['version']}", SERVED[p["outcome"]], OUTCOME_STYLE[p["outcome"]], _first(p["reasons"]))
-        for p in examination.plans
-    ] or [(f"{s.name} {s.span}", SERVED[s.outcome], OUTCOME_STYLE[s.outcome], s.reason) for s in examination.serving]
+    serving = ((name, SERVED[out], OUTCOME_STYLE[out], why) for name, out, why in serving_rows(examination))
     return CheckpointView(
         anchor=f"c{number}",
         path=show(examination.path, PATH_LIMIT),
@@ -152,7 +151,7 @@ def _verdict(examination: Examination, worst: str) -> str:
         return {
             "error": "Do not serve this as it is.",
             "warning": "Look at the warnings before it is served.",
-            "note": "There is something to know.",
+            "note": f"There is something to know{f'; {said}' if (said := unserved(examination)) else ''}.",
         }[worst]
     return nothing_found(examination)
 
@@ -291,10 +290,6 @@ def _wiring(plan: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 def _ids(values: Sequence[int]) -> str:
     return f"[{', '.join(str(v) for v in values)}]"
-
-
-def _first(reasons: Sequence[str]) -> str:
-    return next(iter(reasons), "")
 
 
 def _image(svg: str) -> Markup:

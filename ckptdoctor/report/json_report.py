@@ -57,6 +57,7 @@ def _checkpoint(examination: Examination) -> dict[str, Any]:
         "serving": [{field.name: getattr(s, field.name) for field in fields(s)} for s in examination.serving],
         "findings": [finding_data(f) for f in examination.findings],
         "skipped": [{"rule": s.rule, "needs": s.needs} for s in examination.skipped],
+        "caveats": list(examination.caveats),
         "ignored": [_ignored(item) for item in examination.ignored],
     }
 

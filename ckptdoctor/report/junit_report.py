@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
 from ckptdoctor.findings import Examination, Finding, Ignored, Report, Severity
 from ckptdoctor.report.surface import Surface
-from ckptdoctor.report.wording import PATH_LIMIT, counts, failure, file_path, place, unjudged, words
+from ckptdoctor.report.wording import (
+    PATH_LIMIT,
+    SERVED,
+    counts,
+    failure,
+    file_path,
+    place,
+    unjudged,
+    unserved,
+    words,
+)
 from ckptdoctor.text import show
 
 __all__ = ["render"]
@@ -44,7 +55,10 @@ def _suite(report: Report, examination: Examination) -> ET.Element:
     for group in unjudged(examination.skipped):
         case = ET.SubElement(suite, "testcase", classname=path, name=f"not judged: {_clean(', '.join(group.rules))}")
         ET.SubElement(case, "skipped", message=_clean(group.sentence))
-    if not examination.findings:
+    for name, why in _not_known(examination):
+        case = ET.SubElement(suite, "testcase", classname=path, name=_clean(name))
+        ET.SubElement(case, "skipped", message=_clean(why))
+    if not examination.findings and not unserved(examination):
         ET.SubElement(suite, "testcase", classname=path, name="nothing found")
     _tell_apart(suite)
     suite.set("tests", str(len(suite)))
@@ -53,6 +67,16 @@ def _suite(report: Report, examination: Examination) -> ET.Element:
     lines = [*examination.caveats, examination.title, counts(examination), *report.remarks]
     ET.SubElement(suite, "system-out").text = "\n".join(_clean(text) for text in lines if text)
     return suite
+
+
+def _not_known(examination: Examination) -> Iterator[tuple[str, str]]:
+    """What is neither a failure nor a success: a name and a reason for each case that is shown as skipped."""
+    if examination.plans:
+        for plan in examination.plans:
+            if plan["outcome"] == "unknown":
+                yield f"{plan['engine']} {plan['version']}: {SERVED['unknown']}", next(iter(plan["reasons"]), "")
+    elif said := unserved(examination):
+        yield "serving", said
 
 
 def _tell_apart(suite: ET.Element) -> None:

@@ -16,6 +16,7 @@ from ckptdoctor.report.wording import (
     failure,
     nothing_found,
     place,
+    serving_rows,
     total,
     unjudged,
     words,
@@ -108,9 +109,7 @@ def _details(finding: Finding) -> Iterator[str]:
 
 
 def _serving(examination: Examination) -> Iterator[str]:
-    rows = [(f"{p['engine']} {p['version']}", p["outcome"], next(iter(p["reasons"]), "")) for p in examination.plans]
-    rows += [(f"{s.name} {s.span}", s.outcome, s.reason) for s in examination.serving if not examination.plans]
-    if rows:
+    if rows := serving_rows(examination):
         yield "| engine | serves it | why |"
         yield "|---|---|---|"
         for engine, outcome, reason in rows:

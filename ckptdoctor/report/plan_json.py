@@ -59,5 +59,6 @@ def _list(value: Sequence[int] | None) -> list[int] | None:
 
 
 def plans_text(plans: Sequence[dict[str, Any]], **more: Any) -> str:
-    """The document that `plan` and `compat` print."""
-    return dumps({"schema_version": 1, "plans": list(plans), **more})
+    """The document that `plan` and `compat` print. `caveats`: what has to be said first."""
+    caveats = dict.fromkeys(plan["release_remark"] for plan in plans if plan["release_remark"] is not None)
+    return dumps({"schema_version": 1, "caveats": list(caveats), "plans": list(plans), **more})

@@ -23,11 +23,10 @@ def plan_lines(plan: LoadPlan, title: str, width: int = DEFAULT_WIDTH) -> Iterat
 
     A row of the table that does not fit into `width` columns becomes two lines.
     """
+    yield from _caveats([plan])
     said = Segment(SERVED[plan.outcome], OUTCOME_STYLE[plan.outcome])
     yield line(Segment(f"{plan.engine} {plan.version}", "path"), ": ", said, hang=2)
     yield line(title, indent=2, hang=2)
-    if plan.release_remark is not None:
-        yield line(Segment(plan.release_remark, "warning"), indent=2, hang=2)
     for reason in plan.reasons[:_REASONS_SHOWN]:
         yield line(Segment("because ", "label"), reason, indent=2, hang=2)
     if len(plan.reasons) > _REASONS_SHOWN:
@@ -40,6 +39,13 @@ def plan_lines(plan: LoadPlan, title: str, width: int = DEFAULT_WIDTH) -> Iterat
     yield from _unused(plan)
     yield from _wiring(plan)
     yield from _remarks(plan)
+
+
+def _caveats(plans: Sequence[LoadPlan]) -> Iterator[Line]:
+    """What stands before everything else: a release was asked for that nobody has read."""
+    for remark in dict.fromkeys(plan.release_remark for plan in plans if plan.release_remark is not None):
+        yield line(Segment(remark, "warning"), hang=2)
+        yield BLANK
 
 
 def _more_reasons(plan: LoadPlan) -> str:
@@ -176,6 +182,7 @@ def _remarks(plan: LoadPlan) -> Iterator[Line]:
 
 def compat_lines(ranges: Sequence[Range], title: str) -> Iterator[Line]:
     """One draft over all known releases, a line a range, and what would change at the next border."""
+    yield from _caveats([item.plan for item in ranges])
     yield line(Segment(title, "path"), hang=2)
     engine = None
     for item in ranges:
@@ -186,8 +193,6 @@ def compat_lines(ranges: Sequence[Range], title: str) -> Iterator[Line]:
         span = item.span
         said = Segment(SERVED[item.plan.outcome], OUTCOME_STYLE[item.plan.outcome])
         yield line(span.ljust(24), " ", said, indent=4)
-        if item.plan.release_remark is not None:
-            yield line(Segment(item.plan.release_remark, "warning"), indent=8, hang=2)
         for reason in item.plan.reasons[:_REASONS_SHOWN]:
             yield line(reason, indent=8, hang=2)
         if len(item.plan.reasons) > _REASONS_SHOWN:

@@ -12,7 +12,7 @@ from ckptdoctor.findings import Examination, Finding, Ignored, Location, Report,
 from ckptdoctor.report.json_report import as_plain, dumps
 from ckptdoctor.report.marks import fingerprint
 from ckptdoctor.report.surface import Surface
-from ckptdoctor.report.wording import PATH_LIMIT, failure, file_path, words
+from ckptdoctor.report.wording import PATH_LIMIT, failure, file_path, serving_line, unserved, words
 from ckptdoctor.text import show
 
 __all__ = ["render"]
@@ -43,6 +43,7 @@ def render(report: Report, surface: Surface) -> str:  # noqa: ARG001  # the sign
     }
     notifications = [{"level": "warning", "message": {"text": words(caveat)}} for caveat in report.caveats]
     notifications += [_failure(path, reason) for path, reason in report.failed]
+    notifications += [_serving(e) for e in report.examinations if unserved(e)]
     notifications += [{"level": "note", "message": {"text": words(remark)}} for remark in report.remarks]
     run = {
         "tool": {"driver": driver},
@@ -185,6 +186,13 @@ def _quoted(text: str) -> str:
 
 def _only_bytes(text: str) -> bool:
     return not any("\ud800" <= char <= "\udfff" and not "\udc80" <= char <= "\udcff" for char in text)
+
+
+def _serving(examination: Examination) -> dict[str, Any]:
+    """How a draft is served that is not known to be: no result, since nothing was found, and no silence."""
+    text = f"{show(examination.path, PATH_LIMIT)}: {serving_line(examination)}"
+    place = {"physicalLocation": {"artifactLocation": {"uri": _uri(examination.path)}}}
+    return {"level": "note", "message": {"text": words(text)}, "locations": [place]}
 
 
 def _failure(path: str, reason: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from ckptdoctor.report.wording import (
     failure,
     nothing_found,
     place,
+    serving_rows,
     total,
     unjudged,
 )
@@ -108,16 +109,11 @@ def _labelled(label: str, *parts: Segment | str) -> Line:
 
 def _serving(examination: Examination) -> Iterator[Line]:
     """How engines serve the files: the releases that were asked for, or all known ones of the two main engines."""
-    if examination.plans:
+    if rows := serving_rows(examination):
         yield BLANK
-        yield line("serving", indent=_GROUP)
-        for plan in examination.plans:
-            yield _served(f"{plan['engine']} {plan['version']}", plan["outcome"], next(iter(plan["reasons"]), ""))
-    elif examination.serving:
-        yield BLANK
-        yield line("serving, as far as known", indent=_GROUP)
-        for item in examination.serving:
-            yield _served(f"{item.name} {item.span}", item.outcome, item.reason)
+        yield line("serving" if examination.plans else "serving, as far as known", indent=_GROUP)
+        for row in rows:
+            yield _served(*row)
     if said := beside_serving(examination):
         yield line(said, indent=_ITEM, hang=2)
 

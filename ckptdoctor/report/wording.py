@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ckptdoctor.findings import Examination, Location, Report, Severity, Skip
-from ckptdoctor.text import plural, show
+from ckptdoctor.text import listing, plural, show
 
 __all__ = [
     "OUTCOME_STYLE",
@@ -22,9 +22,12 @@ __all__ = [
     "file_path",
     "nothing_found",
     "place",
+    "serving_line",
+    "serving_rows",
     "skipped_rules",
     "total",
     "unjudged",
+    "unserved",
     "words",
 ]
 
@@ -44,6 +47,7 @@ OUTCOME_STYLE = {"served": "fix", "degraded": "warning", "broken": "error", "ref
 """The style that each outcome is printed in."""
 
 _TEXT_LIMIT = 16_000
+_NAMED = 3
 _OPTION = re.compile(r"^(?P<what>.*\S)\s*\((?P<option>--[a-z][a-z-]*)(?: (?P<operand>[A-Z-]+))?\)$", re.DOTALL)
 _OPERANDS = {"--target": "PATH", "--launch": "LINE", "--engine": "NAME"}
 
@@ -84,21 +88,58 @@ def beside_serving(examination: Examination) -> str:
     return "This is what becomes of names, shapes and captured layers; the errors above come on top of it."
 
 
+def serving_rows(examination: Examination) -> list[tuple[str, str, str]]:
+    """How the files are served: release or range, outcome, first reason. The releases that were named, else all."""
+    if examination.plans:
+        return [
+            (f"{p['engine']} {p['version']}", p["outcome"], next(iter(p["reasons"]), "")) for p in examination.plans
+        ]
+    return [(f"{s.name} {s.span}", s.outcome, s.reason) for s in examination.serving]
+
+
+def serving_line(examination: Examination) -> str:
+    """The named releases, else the newest one of each engine, in one line: `vllm 0.33.0: not known (why)`."""
+    if examination.plans:
+        rows = serving_rows(examination)
+    else:
+        rows = [(f"{s.name} {s.last}", s.outcome, s.reason) for s in examination.serving if s.is_newest]
+    return "; ".join(f"{name}: {SERVED[outcome]}{f' ({why})' if why else ''}" for name, outcome, why in rows)
+
+
+def unserved(examination: Examination) -> str:
+    """What has to stand in every headline above a draft that is not known to be served; empty for any other draft.
+
+    Named releases are told apart. Errors and warnings say themselves that something is wrong, but not that of another
+    release nothing is known.
+    """
+    told = any(f.severity is not Severity.NOTE for f in examination.findings)
+    if examination.plans:
+        plans = [p for p in examination.plans if p["outcome"] == "unknown" or (p["outcome"] != "served" and not told)]
+        named = [f"{p['engine']} {p['version']}: {SERVED[p['outcome']]}" for p in plans[:_NAMED]]
+        more = [f"and {len(plans) - _NAMED} more"] if len(plans) > _NAMED else []
+        return ", ".join((*named, *more))
+    outcomes = {s.outcome for s in examination.serving}
+    if told or not outcomes or "served" in outcomes:
+        return ""
+    engines = listing(dict.fromkeys(s.name for s in examination.serving))
+    if "unknown" not in outcomes:
+        return f"no known release of {engines} serves it as trained"
+    if all(s.outcome != "unknown" for s in examination.serving if s.is_newest):
+        return f"the newest releases of {engines} do not serve it as trained, and of older ones it is not known"
+    return f"it is not known whether any release of {engines} serves it as trained"
+
+
 def nothing_found(examination: Examination) -> str:
     """The sentence above a report without findings. It never says more than the outcomes below it do."""
-    outcomes = {p["outcome"] for p in examination.plans} or {s.outcome for s in examination.serving}
     rest = "" if not examination.skipped else " Some rules could not be judged, so this is no all-clear."
-    if outcomes <= {"served"}:
-        first = "Nothing to report from what could be judged." if examination.skipped else "Nothing to report."
-        return first + rest
-    if examination.plans:
-        told = [f"{p['engine']} {p['version']}: {SERVED[p['outcome']]}" for p in examination.plans]
-        return f"No rule found anything, and this is what is known of serving it: {'; '.join(told)}.{rest}"
-    if "served" in outcomes:
+    if (said := unserved(examination)) != "":
+        about = f"this is what is known of serving it: {said}" if examination.plans else said
+        return f"No rule found anything, but {about}.{rest}"
+    if any(outcome != "served" for _, outcome, _ in serving_rows(examination)):
         return f"No rule found anything. Some releases serve this draft as trained, and not all: see below.{rest}"
-    if "unknown" in outcomes:
-        return f"No rule found anything, and whether any release serves this draft as trained is not known.{rest}"
-    return f"No rule found anything, but no known release serves this draft as trained.{rest}"
+    if examination.skipped:
+        return "Nothing to report from what could be judged. Some rules could not be, so this is no all-clear."
+    return "Nothing to report."
 
 
 def skipped_rules(skips: Iterable[Skip]) -> int:
@@ -107,13 +148,14 @@ def skipped_rules(skips: Iterable[Skip]) -> int:
 
 
 def counts(examination: Examination) -> str:
-    """`1 error, 2 notes; 3 rules not judged`."""
+    """`1 error, 2 notes; 3 rules not judged`, and what `unserved` says."""
     levels = [
         plural(count, severity.value)
         for severity in Severity
         if (count := sum(f.severity is severity for f in examination.findings))
     ]
-    return _joined(levels, skipped_rules(examination.skipped))
+    text, said = _joined(levels, skipped_rules(examination.skipped)), unserved(examination)
+    return f"{text}; {said}" if said else text
 
 
 def total(report: Report) -> str:
@@ -121,6 +163,9 @@ def total(report: Report) -> str:
     levels = [plural(n, s.value) for s in Severity if (n := report.count(s))]
     skipped = skipped_rules(skip for e in report.examinations for skip in e.skipped)
     text = f"{plural(len(report.examinations), 'checkpoint')}: {_joined(levels, skipped)}"
+    said = [clause for e in report.examinations if (clause := unserved(e))]
+    if said:
+        text += f"; {said[0]}" if len(report.examinations) == 1 else f"; {len(said)} not known to be served as trained"
     return f"{text}; {plural(len(report.failed), 'path')} not examined" if report.failed else text
 
 

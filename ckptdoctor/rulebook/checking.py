@@ -90,3 +90,6 @@ def _expressions(rule: Rule) -> Iterator[tuple[str, Expression]]:
         yield f"fix.with.{name}", expression
     for name, expression in wording.evidence.items():
         yield f"evidence.{name}", expression
+    for _, condition_of_claim in wording.claims:
+        if condition_of_claim is not None:
+            yield "claims.when", condition_of_claim

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from ckptdoctor.findings import Confidence, Finding, Fix, Location, Severity, Skip
+from ckptdoctor.findings import Claim, Confidence, Finding, Fix, Location, Severity, Skip
 from ckptdoctor.rulebook.errors import ExpressionError, RuleEvaluationError, RuleFileError
 from ckptdoctor.rulebook.evaluator import Evaluator, TooLargeError
 from ckptdoctor.rulebook.expressions import Expression
@@ -168,7 +168,17 @@ class _Judge:
             evidence=dict(self._evidence(rule)),
             fix=self._fix(rule),
             seen_in=rule.seen_in,
+            claims=tuple(self._claims(rule)),
         )
+
+    def _claims(self, rule: Rule) -> Iterator[Claim]:
+        """What this finding says of engines. A condition that cannot be judged leaves it open."""
+        for claim, when in rule.wording.claims:
+            try:
+                if when is None or self._evaluator.value(when):
+                    yield claim
+            except UnknownFactError:
+                yield replace(claim, sure=False)
 
     def _fix(self, rule: Rule) -> Fix | None:
         """The repair that the rule names, with the values of this finding; None where one of them is not known."""

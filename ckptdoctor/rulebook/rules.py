@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ckptdoctor.findings import Severity
+from ckptdoctor.findings import Claim, Severity
 from ckptdoctor.rulebook.errors import ExpressionError
 from ckptdoctor.rulebook.expressions import Expression, compile_expression, element_path
 from ckptdoctor.rulebook.messages import Template, compile_template
 
-__all__ = ["FAMILIES", "Condition", "FixPlan", "Rule", "Wording", "rule_from_mapping"]
+__all__ = ["FAMILIES", "ClaimPlan", "Condition", "FixPlan", "Rule", "Wording", "rule_from_mapping"]
 
 FAMILIES: Mapping[str, str] = {
     "ART": "files and containers",
@@ -51,6 +51,14 @@ class FixPlan:
 
 
 @dataclass(frozen=True)
+class ClaimPlan:
+    """One of the `claims` of a rule, with the condition under which a finding makes it."""
+
+    claim: Claim
+    when: str | None = None
+
+
+@dataclass(frozen=True)
 class Condition:
     """What decides whether a rule fires, parsed. `leading` are the conditions that hold for all items alike."""
 
@@ -73,6 +81,7 @@ class Wording:
     fix_summary: Template | None
     fix_assumption: Template | None
     fix_arguments: Mapping[str, Expression]
+    claims: tuple[tuple[Claim, Expression | None], ...]
 
 
 @dataclass(frozen=True)
@@ -97,6 +106,7 @@ class Rule:
     evidence: Mapping[str, str] = field(default_factory=dict)
     fix: FixPlan | None = None
     seen_in: tuple[str, ...] = ()
+    claims: tuple[ClaimPlan, ...] = ()
     bad: tuple[str, ...] = ()
     good: tuple[str, ...] = ()
     why: str = ""
@@ -151,6 +161,10 @@ class Rule:
                 k: _field(f"fix.with.{k}", compile_expression, str(v))
                 for k, v in (self.fix.arguments if self.fix is not None else {}).items()
             },
+            claims=tuple(
+                (plan.claim, None if plan.when is None else _field("claims.when", compile_expression, plan.when))
+                for plan in self.claims
+            ),
         )
 
 
@@ -167,6 +181,17 @@ def _field(name: str, compiler: Callable[..., _T], *arguments: str | None) -> _T
 
 def _fix_plan(fix: Mapping[str, Any]) -> FixPlan:
     return FixPlan(fix["treatment"], fix["summary"], fix["safety"], fix.get("with", {}), fix.get("assumption"))
+
+
+def _claim_plan(fields: Mapping[str, Any]) -> ClaimPlan:
+    claim = Claim(
+        outcome=fields["outcome"],
+        engines=tuple(fields.get("engines", ())),
+        since=fields.get("from"),
+        until=fields.get("until"),
+        sure=fields.get("sure", True),
+    )
+    return ClaimPlan(claim, fields.get("when"))
 
 
 def rule_from_mapping(
@@ -189,6 +214,7 @@ def rule_from_mapping(
         evidence=fields.get("evidence", {}),
         fix=None if fix is None else _fix_plan(fix),
         seen_in=tuple(fields.get("seen_in", ())),
+        claims=tuple(_claim_plan(claim) for claim in fields.get("claims", ())),
         bad=tuple(fields["examples"]["bad"]),
         good=tuple(fields["examples"]["good"]),
         why=fields.get("why", ""),

@@ -35,7 +35,7 @@ def plan_json(capsys: Capture, path: str, engine: str, *args: str) -> dict[str, 
     _, out = plan(capsys, path, engine, *args, "--format", "json")
     assert out.isascii()
     document = json.loads(out)
-    assert document.keys() == {"schema_version", "plans"}
+    assert document.keys() == {"schema_version", "caveats", "plans"}
     assert document["schema_version"] == 1
     (found,) = document["plans"]
     PLAN.validate(found)

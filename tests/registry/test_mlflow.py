@@ -23,7 +23,10 @@ mlflow = mlflow_module()
 pytest.importorskip("sqlalchemy")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-TAGS = ["ckptdoctor.digest", "ckptdoctor.report", "ckptdoctor.summary", "ckptdoctor.verdict", "ckptdoctor.version"]
+TAGS = [
+    "ckptdoctor.digest", "ckptdoctor.report", "ckptdoctor.serving", "ckptdoctor.summary", "ckptdoctor.verdict",
+    "ckptdoctor.version",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +128,8 @@ def test_a_healthy_draft_is_tagged_and_the_report_lies_beside_it(client: Any, tm
     assert sorted(version.tags) == [*TAGS, "team"]
     assert version.tags["ckptdoctor.verdict"] == "passed"
     assert version.tags["ckptdoctor.summary"] == "passes"
+    assert version.tags["ckptdoctor.serving"].startswith("SGLang 0.5.23: ")
+    assert "; vLLM 0.33.0: not known (" in version.tags["ckptdoctor.serving"]
     where = tmp_path / "ckptdoctor-report" / "drafts-v1"
     assert version.tags["ckptdoctor.report"] == f"{where}/report.md"
     report = json.loads((where / "report.json").read_text(encoding="utf-8"))

@@ -73,7 +73,7 @@ def test_a_page_tells_what_the_text_report_tells() -> None:
         ERROR.advice, "rename 11 tensors from layers.0 to midlayer (safe)", "set theta (unsafe)", "it was trained so",
         "two readings fit", "sglang==0.5.9", "The background of it.", "org/repo#1", "(likely)", "config.json:12",
         "Known here. (until 2027-03-01)", "2 rules need the target: pass --target PATH", "ckptdoctor explain KEY004",
-        "Nothing found.", "Could not be examined: no such path", "p.toml", "R.",
+        "Nothing to report.", "Could not be examined: no such path", "p.toml", "R.",
     ):  # fmt: skip
         assert words in text, words
     assert text.index("KEY004") < text.index("ROP002") < text.index("VOC009")

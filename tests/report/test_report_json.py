@@ -52,6 +52,7 @@ def test_a_whole_report() -> None:
                 "target": None,
                 "plans": [],
                 "serving": [],
+                "caveats": [],
                 "ignored": [],
                 "findings": [
                     {
@@ -104,6 +105,7 @@ def test_a_whole_report() -> None:
                 "skipped": [{"rule": s.rule, "needs": s.needs} for s in SKIPS],
             }
         ],
+        "caveats": [],
         "policy": None,
         "remarks": [],
         "failed": [{"path": "gone", "reason": "no such path"}],

@@ -12,7 +12,9 @@ from ckptdoctor.report.plan_text import compat_lines, plan_lines
 from ckptdoctor.report.render import render_lines
 from ckptdoctor.serving import LoadPlan, Parameter, Refusal, Stored
 from ckptdoctor.serving.compat import Range
+from ckptdoctor.serving.words import Reason
 
+OPEN = Reason("aside", "trained_unknown", {"because": "no writer is known"})
 KEYS = tuple(f"e.{n}" for n in range(5))
 PLAN = LoadPlan(
     engine="sglang",
@@ -45,7 +47,7 @@ PLAN = LoadPlan(
     outcome="refused",
     better=("SGLang 0.5.12 and later serves it as trained",),
     fitting=(1, 3, 4),
-    unproven=("something",),
+    opens=(OPEN,),
     remarks=("a remark",),
     loading_executed=False,
 )
@@ -85,7 +87,7 @@ sglang 0.5.9: refused with an error
     → draft id + d2t → target id
 
   not proven
-    something
+    the layers that the draft was trained on: no writer is known
 
   remarks
     a remark
@@ -103,7 +105,31 @@ def test_a_plan_with_everything() -> None:
 
 
 def test_an_empty_plan() -> None:
-    assert text(LoadPlan("vllm", "1", None)) == "vllm 1: served as trained\n  a title\n"
+    assert text(LoadPlan("vllm", "1", None, outcome="served")) == "vllm 1: served as trained\n  a title\n"
+
+
+def test_what_is_not_known_says_what_and_how_to_find_out() -> None:
+    why = Reason("open", "registry_not_read", {"name": "Odd"})
+    plan = LoadPlan("vllm", "1", None, outcome="unknown", opens=(why, OPEN))
+    assert (
+        text(plan)
+        == f"""\
+vllm 1: not known
+  a title
+  because whether this release has a class for Odd: its list of classes was not read; a start tells
+
+  not proven
+    {OPEN.text}
+"""
+    )
+
+
+def test_a_release_that_nobody_has_read_is_told_first() -> None:
+    remark = "vLLM 9.9 is newer than what was read."
+    plan = LoadPlan("vllm", "9.9", None, outcome="unknown", release_remark=remark, remarks=(remark,))
+    assert text(plan) == f"{remark}\n\nvllm 9.9: not known\n  a title\n"
+    found = Range("vllm", "vLLM", "9.9", "9.9", True, plan)
+    assert render_lines(compat_lines([found, found], "a title"), Surface()).startswith(f"{remark}\n\na title\n")
 
 
 @pytest.mark.parametrize(("count", "shown"), [(3, 3), (4, 3), (5, 3)])
@@ -143,7 +169,7 @@ def test_hostile_texts_are_harmless() -> None:
         wiring={"map": HOSTILE, "ids": (1,), "ids_from": HOSTILE, "residual": HOSTILE, "trained_because": HOSTILE},
         errors=(Refusal("load", HOSTILE),),
         better=(HOSTILE,),
-        unproven=(HOSTILE,),
+        opens=(replace(OPEN, values={"because": HOSTILE}),),
         remarks=(HOSTILE,),
     )
     both = text(plan, HOSTILE) + render_lines(
