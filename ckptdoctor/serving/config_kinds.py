@@ -29,6 +29,16 @@ _FOLLOW: Mapping[str, tuple[str, ...]] = {
     "v_head_dim": ("KB", "MV"),
 }
 
+# Sizes that do not follow where another key gives them.
+_GIVEN_BY: Mapping[tuple[str, str], str] = {
+    ("vocab_size", "D"): "draft_vocab_size",
+    ("hidden_size", "T"): "target_hidden_size",
+    ("hidden_size", "hd"): "head_dim",
+    ("hidden_size", "Q"): "head_dim",
+    ("hidden_size", "KV"): "head_dim",
+    ("num_attention_heads", "hd"): "head_dim",
+}
+
 
 def refused_kind(settings: Settings, config: Mapping[str, Any], tables: Mapping[str, Any]) -> str | None:
     """The first key of a flat config whose kind of value this release refuses.
@@ -59,8 +69,18 @@ def untried_kinds(settings: Settings, tables: Mapping[str, Any]) -> list[str]:
 
 def uncertain_sizes(settings: Settings) -> set[str]:
     """The symbols that follow from a value which is no size: what an engine makes of it is not known."""
-    return {s for key, symbols in _FOLLOW.items() if _is_no_size(settings.get(key)) for s in symbols}
+    return {
+        symbol
+        for key, symbols in _FOLLOW.items()
+        if _is_no_size(settings.get(key))
+        for symbol in symbols
+        if not _is_size(settings.get(_GIVEN_BY.get((key, symbol), "")))
+    }
 
 
 def _is_no_size(value: Any) -> bool:
-    return value is not None and not (type(value) is int and 0 < value < 2**40)
+    return value is not None and not _is_size(value)
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 0 < value < 2**40

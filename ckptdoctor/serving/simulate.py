@@ -22,7 +22,7 @@ from ckptdoctor.serving.loading import Behaviour, Loaded, load
 from ckptdoctor.serving.mtp import settle_mtp
 from ckptdoctor.serving.other_class import builds_other, no_class
 from ckptdoctor.serving.outcome import Wires, settle, takes_states
-from ckptdoctor.serving.plan import LoadPlan, Parameter
+from ckptdoctor.serving.plan import LoadPlan, Parameter, Refusal
 from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.serving.quantised import as_built, scheme_refusals
 from ckptdoctor.serving.refusals import general_symbols, in_order, row_refusals
@@ -108,8 +108,7 @@ def _with_table(
         parameters=parameters,
         stored=tuple(loaded.stored),
         wiring={"map": loaded.map_key},
-        # How many layers are built decides which names are known: without it nobody can tell what is refused.
-        errors=tuple(in_order(refusals, [*damage(facts), *(loaded.refusals if type(symbols["depth"]) is int else ())])),
+        errors=tuple(in_order(refusals, [*damage(facts), *_sure(loaded, symbols, open_parameters)])),
         remarks=understood.remarks,
         opens=(*understood.opens, *open_parameters, *open_refusals, *_open_sizes(parameters, symbols), *_beside(facts)),
         other_class=builds_other(facts, entry),
@@ -130,6 +129,13 @@ def _with_table(
         trained_certain=trained.certain,
         readings=trained.readings,
     )
+
+
+def _sure(loaded: Loaded, symbols: Mapping[str, Any], opens: Sequence[Reason]) -> list[Refusal]:
+    """The loud errors of the load that hold whatever is open: which names are known depends on what is built."""
+    if type(symbols["depth"]) is not int:
+        return []
+    return [refusal for refusal in loaded.refusals if not opens or refusal.about != "name"]
 
 
 def _open_sizes(parameters: Sequence[Parameter], symbols: Mapping[str, Any]) -> Iterator[Reason]:

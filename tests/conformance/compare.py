@@ -25,7 +25,10 @@ CPU_ONLY = {
 }
 """Pairs that a load on a CPU, or the way it is watched, says nothing about, and why."""
 
-CPU_STOPS = {("sglang", "get_rope_cpu"): "latent attention on a CPU insists on rope scaling"}
+CPU_STOPS = {
+    ("sglang", "get_rope_cpu"): "latent attention on a CPU insists on rope scaling",
+    ("vllm", "get_attn_backend_cls"): "latent attention is not supported on a CPU",
+}
 """Functions that an engine calls on a CPU alone: an error that one of them raises says nothing, and why."""
 
 

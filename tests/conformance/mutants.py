@@ -289,7 +289,10 @@ def _with(
     tensors: Mapping[str, Any] | None = None,
     begins: str = "",
 ) -> Mutant:
+    config = config or whole.config
+    asked = whole.asked
+    if asked is not None and "num_speculative_tokens" in asked and type(config.get("num_heads")) is int:
+        asked = {**asked, "num_speculative_tokens": config["num_heads"]}  # one token for each head (Medusa)
     return Mutant(
-        whole.base, what, kind, whole.engines, config or whole.config, tensors or whole.tensors, whole.target,
-        whole.asked, begins,
+        whole.base, what, kind, whole.engines, config, tensors or whole.tensors, whole.target, asked, begins
     )  # fmt: skip
