@@ -91,17 +91,21 @@ def _are_proven(before: Examination, after: Examination, promised: Sequence[Find
             assert RANK[str(one["outcome"])] < 2 or len(other["reasons"]) < len(one["reasons"])
 
 
-@pytest.mark.parametrize("named", [True, False], ids=["named", "unnamed"])
-@pytest.mark.parametrize(
-    "recipe", [pytest.param(r, id=r.id, marks=[pytest.mark.torch] if r.needs_torch else []) for r in RECIPES.values()]
-)
-def test_recipes(recipe: Recipe, named: bool, built: Built, tmp_path: Path) -> None:
-    if not named and not recipe.engines:
-        pytest.skip("the recipe names no engine")
-    folder = built.path(recipe)
-    if recipe.id.endswith("link-not-followed"):
-        return  # what lies behind a link is not copied
-    hold(folder, tmp_path, recipe.engines if named else (), recipe)
+def cases() -> list[object]:
+    """Each recipe with the engines that it names, and without."""
+    found: list[object] = []
+    for recipe in RECIPES.values():
+        marks = [pytest.mark.torch] if recipe.needs_torch else []
+        if recipe.id.endswith("link-not-followed"):
+            continue  # what lies behind a link is not copied
+        for engines in dict.fromkeys((tuple(recipe.engines), ())):
+            found.append(pytest.param(recipe, engines, id=f"{recipe.id}-{len(engines)}", marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("recipe", "engines"), cases())
+def test_recipes(recipe: Recipe, engines: tuple[str, ...], built: Built, tmp_path: Path) -> None:
+    hold(built.path(recipe), tmp_path, engines, recipe)
 
 
 @pytest.mark.parametrize(
