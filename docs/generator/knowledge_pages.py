@@ -9,6 +9,8 @@ import yaml
 
 from ckptdoctor.facts.knowledge import Algorithm, Parameter, Sign, knowledge
 from ckptdoctor.resources import rules_dir
+from ckptdoctor.serving import contracts
+from ckptdoctor.text import listing
 from generator.markdown import code, page, table
 
 __all__ = ["algorithms_page", "writers_page"]
@@ -58,6 +60,12 @@ def writers_page() -> str:
 
 def _meanings(conventions: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     yield "ids of captured layers", f"{_IDS[conventions['aux_ids']]}; {_RECORDS[conventions['records_ids']]}"
+    if "captured_by" in conventions:
+        engines = listing(contracts()[engine].name for engine in conventions["captured_by"])
+        yield "handed on as they are", f"to {engines}, whose release decides what they mean for some targets"
+    if "aux_ids_moved_if" in conventions:
+        conditions = " and ".join(_sign(kind, value) for kind, value in conventions["aux_ids_moved_if"].items())
+        yield "moved by one", f"in some exports, where {conditions}"
     yield "captured by default", f"boundaries {code(_listed(conventions['default_boundaries']))} of n layers"
     yield "vocabulary map", f"{_MAP[conventions['map']]}, {_ORDER[conventions['map_order']]}"
     yield "residual of the first layer", _RESIDUAL[conventions["residual"]]

@@ -67,7 +67,8 @@ def plan_json(capsys: Capture, path: str, engine: str, *args: str) -> dict[str, 
     ],
 )
 def test_the_outcome_and_the_exit_code(capsys: Capture, engine: str, code: int, first_lines: str) -> None:
-    found, out = plan(capsys, draft(LLAMA), engine, "--target", target(LLAMA))
+    args = ("--target", target(LLAMA), "--trained-with", "model-optimizer")
+    found, out = plan(capsys, draft(LLAMA), engine, *args)
     assert found == code
     assert out.startswith(first_lines)
 
@@ -173,6 +174,16 @@ def test_the_named_writer_counts(capsys: Capture) -> None:
     assert "  better: with the ids [0, 2, 3] this release captures what the draft was trained on\n" in out
 
 
+def test_the_release_that_captured_counts(capsys: Capture) -> None:
+    args = ("--target", target(LLAMA), "--captured-with")
+    assert plan_json(capsys, draft(LLAMA), "sglang==0.5.12", *args, "sglang==0.5.14")["trained_boundaries"] == [2, 4, 5]
+    # What the writer means by its ids is not what vLLM would have captured for them: nothing is certain.
+    _, out = plan(capsys, draft(LLAMA), "sglang==0.5.12", *args, "vllm==0.33.0")
+    assert "Model-Optimizer means boundaries [2, 4, 5] by these ids, and vLLM 0.33.0 captures [1, 3, 4]" in " ".join(
+        out.split()
+    )
+
+
 def without(found: dict[str, Any], *keys: str) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key not in keys}
 
@@ -221,7 +232,11 @@ KNOWN = "eagle, llama.cpp, lmdeploy, mlx-vlm, openvino, sglang, tensorrt-llm and
             f"'vllm=={'9' * 34}… (+4966 characters)' is no engine or release",
         ),
         (["--engine", "vllm", "--trained-with", "me"], 2, "unknown writer 'me'; known are angelslim, automodel, eagle, "
-         "model-optimizer, specforge and speculators"),
+         "model-optimizer, specforge, speculators and torchspec"),
+        (["--engine", "vllm", "--captured-with", "sglang"], 2, "--captured-with sglang: say the release too "
+         f"(sglang=={contracts()['sglang'].newest}), since releases count layers in different ways"),
+        (["--engine", "vllm", "--captured-with", "tgi==3"], 2, "unknown engine 'tgi'; known are eagle, llama.cpp, "
+         "lmdeploy, mlx-vlm, openvino, sglang, tensorrt-llm and vllm"),
         (["--engine", "vllm", "--launch", "vllm serve '"], 2, "the launch line cannot be read: No closing quotation"),
         (["--engine", "vllm", "--target", "no/such"], 3, "no/such: no such file or folder"),
     ],

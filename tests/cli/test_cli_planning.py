@@ -47,7 +47,7 @@ def test_a_served_plan_needs_nothing_better() -> None:
 
 
 def test_better_releases_are_named_and_are_better() -> None:
-    plan = planned(draft(LLAMA), "vllm==0.22.0")
+    plan = planned(draft(LLAMA), "vllm==0.22.0", "model-optimizer")
     assert plan.outcome == "broken"
     assert plan.better == (
         "vLLM 0.10.2 to 0.21.0 serves it as trained",
@@ -72,8 +72,8 @@ def test_no_release_is_better_than_one_of_the_same_outcome() -> None:
 @pytest.mark.parametrize(
     ("engine", "writer", "ids"),
     [
-        ("vllm==0.22.0", None, [2, 4, 5]),
-        ("vllm==0.22.1", None, [2, 4, 5]),
+        ("vllm==0.22.0", "model-optimizer", [2, 4, 5]),
+        ("vllm==0.22.1", "model-optimizer", [2, 4, 5]),
         ("sglang==0.5.12", "speculators", [0, 2, 3]),
     ],
 )

@@ -27,6 +27,8 @@ WHOLE = """
 engines = ["sglang==0.5.23", "vllm"]
 target = "target"
 launch = "vllm serve x"
+trained-with = "specforge"
+captured-with = "sglang==0.5.14"
 deep = true
 fail-on = "warning"
 rules = ["ours"]
@@ -70,6 +72,7 @@ def test_a_whole_file_is_read_with_paths_relative_to_it(tmp_path: Path) -> None:
     assert policy.engines == ("sglang==0.5.23", "vllm")
     assert policy.target == str(tmp_path / "target")
     assert (policy.deep, policy.fail_on, policy.launch) == (True, "warning", "vllm serve x")
+    assert (policy.trained_with, policy.captured_with) == ("specforge", "sglang==0.5.14")
     assert policy.rules == (tmp_path / "ours",)
     assert policy.baseline == tmp_path / "known.json"
     assert policy.severities["VOC"] is Severity.WARNING
