@@ -339,8 +339,10 @@ def test_model_types_that_an_engine_registers(tmp_path: Path) -> None:
                 try:
                     config = read(model)
                 except ValueError as e:
-                    if not "special" in str(e):
+                    if not "special" in str(e) and "other text" not in str(e):
                         raise e
+                    config = _load_special_model(model)
+            def _load_special_model(model): ...
         """,
     )
     found, problems = model_types.own(root, "engine", "engine")
