@@ -143,7 +143,9 @@ class _Reader:
             # SGLang reads some types itself when transformers' message names them: `"deepseek_v32" in str(e)`.
             for test in ast.walk(node.test):
                 if isinstance(test, ast.Compare) and ast.unparse(test.comparators[0]) == "str(e)":
-                    yield str(ast.literal_eval(test.left))
+                    text = ast.unparse(test.left).strip("'")
+                    if f"_load_{text}_model" in self._module.names:
+                        yield text
 
     def keys(self, value: ast.expr, loops: Loops) -> Iterator[str]:
         """The keys of something that makes a dictionary, or the model_types of a list of config classes."""

@@ -6,19 +6,19 @@ import itertools
 import json
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 import yaml
-from drafts import ROOT
 from packaging.version import Version
 
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.serving import contracts
 
 ENGINES = ("sglang", "vllm")
-ASKED = ROOT.parent / "shared" / "contracts" / "vllm-0.33.0-eagle3-targets.json"
+ASKED = Path(__file__).resolve().parents[3] / "shared" / "contracts" / "vllm-0.33.0-eagle3-targets.json"
 
 
 @lru_cache(maxsize=2)
