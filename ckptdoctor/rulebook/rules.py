@@ -13,7 +13,7 @@ from ckptdoctor.rulebook.errors import ExpressionError
 from ckptdoctor.rulebook.expressions import Expression, compile_expression, element_path
 from ckptdoctor.rulebook.messages import Template, compile_template
 
-__all__ = ["FAMILIES", "Condition", "FixPlan", "Rule", "Wording", "rule_from_mapping"]
+__all__ = ["FAMILIES", "Condition", "EffectSource", "FixPlan", "Rule", "Wording", "rule_from_mapping"]
 
 FAMILIES: Mapping[str, str] = {
     "ART": "files and containers",
@@ -48,6 +48,25 @@ class FixPlan:
     safety: str
     arguments: Mapping[str, str] = field(default_factory=dict)
     assumption: str | None = None
+
+
+@dataclass(frozen=True)
+class EffectSource:
+    """Where the effect of a rule is known from.
+
+    `kind` is executed (`refs` are engine==release), measured (rows of the table in docs/effects.md), reported
+    (org/repo#number), read (an engine or tool, and the file) or derived (how, as a sentence). `note` says what was run
+    or seen.
+    """
+
+    kind: str
+    refs: tuple[str, ...]
+    note: str = ""
+
+    @property
+    def words(self) -> str:
+        """The source as one line."""
+        return f"{self.kind}: {', '.join(self.refs)}" + (f" ({self.note})" if self.note else "")
 
 
 @dataclass(frozen=True)
@@ -96,6 +115,7 @@ class Rule:
     location: Mapping[str, str] = field(default_factory=dict)
     evidence: Mapping[str, str] = field(default_factory=dict)
     fix: FixPlan | None = None
+    effect_source: tuple[EffectSource, ...] = ()
     seen_in: tuple[str, ...] = ()
     bad: tuple[str, ...] = ()
     good: tuple[str, ...] = ()
@@ -169,6 +189,11 @@ def _fix_plan(fix: Mapping[str, Any]) -> FixPlan:
     return FixPlan(fix["treatment"], fix["summary"], fix["safety"], fix.get("with", {}), fix.get("assumption"))
 
 
+def _effect_source(given: Mapping[str, Any]) -> EffectSource:
+    ref = given["ref"]
+    return EffectSource(given["kind"], (ref,) if isinstance(ref, str) else tuple(ref), given.get("note", ""))
+
+
 def rule_from_mapping(
     fields: Mapping[str, Any], source: Path = Path(), line: int | None = None, user: bool = False
 ) -> Rule:
@@ -188,6 +213,7 @@ def rule_from_mapping(
         location={key: str(value) for key, value in fields.get("location", {}).items()},
         evidence=fields.get("evidence", {}),
         fix=None if fix is None else _fix_plan(fix),
+        effect_source=tuple(_effect_source(given) for given in fields.get("effect_source", ())),
         seen_in=tuple(fields.get("seen_in", ())),
         bad=tuple(fields["examples"]["bad"]),
         good=tuple(fields["examples"]["good"]),
