@@ -81,6 +81,19 @@ def test_what_was_measured_is_a_row_of_the_table() -> None:
     assert [(rule.id, ref) for rule, ref in sources("measured") if ref not in ROWS] == []
 
 
+def test_what_was_measured_gives_the_figures_of_its_rows() -> None:
+    right = f"{ROWS['the right draft'][1]:.2f}"
+    wrong = []
+    for rule in RULES:
+        for source in rule.effect_source:
+            if source.kind == "measured":
+                low, high = (f"{edge(ROWS[ref][1] for ref in source.refs):.2f}" for edge in (min, max))
+                figures = low if low == high else f"{low} to {high}"
+                if not source.note.startswith(f"{figures} of {right} tokens"):
+                    wrong.append((rule.id, source.note))
+    assert wrong == []
+
+
 def test_what_was_reported_is_a_report_of_the_rule_or_of_a_case() -> None:
     assert [(rule.id, ref) for rule, ref in sources("reported") if ref not in {*rule.seen_in, *CASES}] == []
 
@@ -110,7 +123,7 @@ def test_an_accepted_length_of_one_was_reported_so() -> None:
     ("source", "missing"),
     [
         ("{kind: executed, ref: sglang==5.12}", "executed"),
-        ("{kind: measured, ref: a fault that nobody made}", "measured"),
+        ("{kind: measured, ref: a fault that nobody made, note: 1.00 of 5.52 tokens}", "measured"),
         ("{kind: reported, ref: nobody/nothing#1}", "reported"),
         ("{kind: read, ref: vllm==9.9 models/llama.py}", "read"),
         ("{kind: derived, ref: it follows}", "derived"),
