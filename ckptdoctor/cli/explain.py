@@ -51,6 +51,7 @@ def _sections(rule: Rule) -> list[tuple[str, list[str]]]:
         ("checks", _checks(rule)),
         ("says", [rule.message]),
         ("you would see", [rule.effect]),
+        ("known from", [source.words for source in rule.effect_source]),
         ("next", [rule.advice]),
         ("why", [rule.why] if rule.why else []),
         ("seen in", list(rule.seen_in)),

@@ -6,10 +6,11 @@ from ckptdoctor.rulebook.errors import RuleEvaluationError, RuleFileError
 from ckptdoctor.rulebook.judging import Judgement, judge, judge_plans
 from ckptdoctor.rulebook.loading import load_rules
 from ckptdoctor.rulebook.rulebook import RuleBook
-from ckptdoctor.rulebook.rules import FAMILIES, FixPlan, Rule
+from ckptdoctor.rulebook.rules import FAMILIES, EffectSource, FixPlan, Rule
 
 __all__ = [
     "FAMILIES",
+    "EffectSource",
     "FixPlan",
     "Judgement",
     "Rule",

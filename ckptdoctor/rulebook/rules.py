@@ -13,7 +13,16 @@ from ckptdoctor.rulebook.errors import ExpressionError
 from ckptdoctor.rulebook.expressions import Expression, compile_expression, element_path
 from ckptdoctor.rulebook.messages import Template, compile_template
 
-__all__ = ["FAMILIES", "ClaimPlan", "Condition", "FixPlan", "Rule", "Wording", "rule_from_mapping"]
+__all__ = [
+    "FAMILIES",
+    "ClaimPlan",
+    "Condition",
+    "EffectSource",
+    "FixPlan",
+    "Rule",
+    "Wording",
+    "rule_from_mapping",
+]
 
 FAMILIES: Mapping[str, str] = {
     "ART": "files and containers",
@@ -56,6 +65,25 @@ class ClaimPlan:
 
     claim: Claim
     when: str | None = None
+
+
+@dataclass(frozen=True)
+class EffectSource:
+    """Where the effect of a rule is known from.
+
+    `kind` is executed (`refs` are engine==release), measured (rows of the table in docs/effects.md), reported
+    (org/repo#number), read (an engine or tool, and the file) or derived (how, as a sentence). `note` says what was run
+    or seen.
+    """
+
+    kind: str
+    refs: tuple[str, ...]
+    note: str = ""
+
+    @property
+    def words(self) -> str:
+        """The source as one line."""
+        return f"{self.kind}: {', '.join(self.refs)}" + (f" ({self.note})" if self.note else "")
 
 
 @dataclass(frozen=True)
@@ -105,6 +133,7 @@ class Rule:
     location: Mapping[str, str] = field(default_factory=dict)
     evidence: Mapping[str, str] = field(default_factory=dict)
     fix: FixPlan | None = None
+    effect_source: tuple[EffectSource, ...] = ()
     seen_in: tuple[str, ...] = ()
     claims: tuple[ClaimPlan, ...] = ()
     bad: tuple[str, ...] = ()
@@ -194,6 +223,11 @@ def _claim_plan(fields: Mapping[str, Any]) -> ClaimPlan:
     return ClaimPlan(claim, fields.get("when"))
 
 
+def _effect_source(given: Mapping[str, Any]) -> EffectSource:
+    ref = given["ref"]
+    return EffectSource(given["kind"], (ref,) if isinstance(ref, str) else tuple(ref), given.get("note", ""))
+
+
 def rule_from_mapping(
     fields: Mapping[str, Any], source: Path = Path(), line: int | None = None, user: bool = False
 ) -> Rule:
@@ -213,6 +247,7 @@ def rule_from_mapping(
         location={key: str(value) for key, value in fields.get("location", {}).items()},
         evidence=fields.get("evidence", {}),
         fix=None if fix is None else _fix_plan(fix),
+        effect_source=tuple(_effect_source(given) for given in fields.get("effect_source", ())),
         seen_in=tuple(fields.get("seen_in", ())),
         claims=tuple(_claim_plan(claim) for claim in fields.get("claims", ())),
         bad=tuple(fields["examples"]["bad"]),

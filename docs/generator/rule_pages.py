@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ckptdoctor.rulebook import FAMILIES, Rule
+from ckptdoctor.rulebook import FAMILIES, EffectSource, Rule
 from generator.examples import example
 from generator.markdown import code, page, prose, table
 from generator.readable import readable
@@ -15,6 +15,7 @@ __all__ = ["SECTIONS", "index_page", "rule_page"]
 SECTIONS = (
     "What is wrong",
     "What you would see",
+    "Known from",
     "What to do",
     "Why",
     "Example",
@@ -32,6 +33,7 @@ def rule_page(rule: Rule, old: str = "") -> str:
     texts = {
         "What is wrong": prose(readable(rule.message)),
         "What you would see": prose(readable(rule.effect)),
+        "Known from": _sources(rule),
         "What to do": prose(readable(rule.advice)),
         "Why": prose(rule.why),
         "Example": example(rule, _section(old, "Example")),
@@ -89,6 +91,17 @@ def _fix(rule: Rule) -> str:
     if rule.fix.assumption is not None:
         text += f"\n\nTakes for granted: {prose(readable(rule.fix.assumption))}"
     return text
+
+
+def _sources(rule: Rule) -> str:
+    """Where the effect is known from: a line for each source."""
+    return "\n".join(f"* {_source(source)}" for source in rule.effect_source)
+
+
+def _source(source: EffectSource) -> str:
+    refs = ", ".join((_link if source.kind == "reported" else prose)(ref) for ref in source.refs)
+    text = f"[{source.kind}](../effects.md): {refs}"
+    return f"{text} ({prose(source.note)})" if source.note else text
 
 
 def _reports(rule: Rule) -> str:

@@ -15,7 +15,7 @@ from ckptdoctor.cli.main import main, run
 from ckptdoctor.findings import Severity
 from ckptdoctor.report import Surface
 from ckptdoctor.report.render import render_lines
-from ckptdoctor.rulebook.rules import FixPlan, Rule
+from ckptdoctor.rulebook.rules import EffectSource, FixPlan, Rule
 
 RULE = Rule(
     id="KEY004",
@@ -28,6 +28,10 @@ RULE = Rule(
     when="draft.algorithm == 'eagle3'",
     claim="it.initial == 'ones'",
     scope="serving",
+    effect_source=(
+        EffectSource("executed", ("sglang==0.5.23",), "no message"),
+        EffectSource("reported", ("sgl-project/sglang#1",)),
+    ),
     fix=FixPlan("rename-layer", "rename {n} tensors", "safe"),
     seen_in=("sgl-project/sglang#1", "vllm-project/vllm#2"),
     bad=("layer-named-zero",),
@@ -50,6 +54,10 @@ KEY004 projection-left-random  (error)
 
   you would see
     every step accepts 1.0 token
+
+  known from
+    executed: sglang==0.5.23 (no message)
+    reported: sgl-project/sglang#1
 
   next
     rename the layer

@@ -12,7 +12,7 @@ from toyfacts import NAMES, fields, load_user, own_folder, write
 
 from ckptdoctor.errors import UsageError
 from ckptdoctor.findings import Severity
-from ckptdoctor.rulebook import FAMILIES, RuleBook, RuleFileError, load_rules
+from ckptdoctor.rulebook import FAMILIES, EffectSource, RuleBook, RuleFileError, load_rules
 from ckptdoctor.rulebook.checking import Arguments
 from ckptdoctor.rulebook.rules import FixPlan
 
@@ -53,6 +53,10 @@ def test_all_fields_reach_the_rule(tmp_path: Path) -> None:
         location={"tensor": "{it.name}", "line": "it.line", "offset": 3},
         evidence={"width": "it.width"},
         fix={"treatment": "rename", "with": {"to": "'x'"}, "safety": "safe", "summary": "renames"},
+        effect_source=[
+            {"kind": "reported", "ref": "org/repo#1", "note": "1.00"},
+            {"kind": "executed", "ref": ["sglang==0.5.23", "vllm==0.33.0"]},
+        ],
         seen_in=["org/repo#1"],
         why="Because.",
         since="0.1.0",
@@ -63,6 +67,10 @@ def test_all_fields_reach_the_rule(tmp_path: Path) -> None:
     assert rule.location == {"tensor": "{it.name}", "line": "it.line", "offset": "3"}
     assert rule.evidence == {"width": "it.width"}
     assert rule.fix == FixPlan("rename", "renames", "safe", {"to": "'x'"})
+    assert rule.effect_source == (
+        EffectSource("reported", ("org/repo#1",), "1.00"),
+        EffectSource("executed", ("sglang==0.5.23", "vllm==0.33.0")),
+    )
     assert (rule.seen_in, rule.bad, rule.good) == (("org/repo#1",), ("broken",), ("fine",))
     assert (rule.why, rule.since, rule.family, rule.scope) == ("Because.", "0.1.0", "TST", "checkpoint")
     assert (rule.user, rule.where, rule.source.name) == (True, "mine.yaml, line 1", "mine.yaml")
@@ -115,8 +123,16 @@ def test_a_missing_folder_and_one_without_rules_are_errors(tmp_path: Path) -> No
     [
         ({"severity": "fatal"}, "severity must be one of error, warning and note, not fatal"),
         ({"severity": "eror"}, "severity must be one of error, warning and note, not eror; did you mean error?"),
-        ({"scope": "release"}, "scope must be one of checkpoint and serving, not release"),
+        ({"scope": "release"}, "scope must be one of checkpoint, serving and everywhere, not release"),
         ({"mesage": "x"}, "unknown field mesage; did you mean message?"),
+        (
+            {"effect_source": [{"kind": "mesured", "ref": "x"}]},
+            "effect_source.0.kind must be one of executed, measured, reported, read and derived, not mesured; "
+            "did you mean measured?",
+        ),
+        ({"effect_source": [{"kind": "read"}]}, "ref is missing in effect_source.0"),
+        ({"effect_source": [{"kind": "read", "ref": 3}]}, "effect_source.0.ref must be a text or a list, not 3"),
+        ({"effect_source": []}, "effect_source must not be empty"),
         ({"advice": None}, "advice is missing"),
         ({"when": None}, "at least one of when, assert and for_each is needed"),
         ({"name": "Not Kebab"}, "name must be small letters and digits with single hyphens between, not Not Kebab"),
