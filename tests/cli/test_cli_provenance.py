@@ -36,12 +36,12 @@ def scanned(capsys: Capture, place: Path, *args: str) -> dict[str, str]:
     ("said", "findings"),
     [
         ((), {"AUX014": "warning"}),
-        (("--captured-with", "sglang==0.5.14"), {"AUX013": "error"}),
+        (("--captured-with", "sglang==0.5.14"), {"AUX016": "warning"}),
         (("--captured-with", "sglang==0.5.9"), {}),
         (("--captured-with", "sglang==0.99"), {"AUX014": "warning"}),
-        (("--trained-with", "speculators"), {"AUX013": "error"}),
+        (("--trained-with", "speculators"), {"AUX016": "warning"}),
         (("--trained-with", "specforge"), {"AUX014": "warning"}),
-        (("--trained-with", "specforge", "--captured-with", "sglang==0.5.14"), {"AUX013": "error"}),
+        (("--trained-with", "specforge", "--captured-with", "sglang==0.5.14"), {"AUX016": "warning"}),
     ],
 )
 def test_a_scan_believes_what_decides(
@@ -55,22 +55,15 @@ def test_the_project_file_says_it_as_well_as_the_option(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ckptdoctor.toml").write_text('captured-with = "sglang==0.5.14"\n', encoding="utf-8")
-    assert scanned(capsys, story, "--engine", "sglang==0.5.12") == {"AUX013": "error"}
-    run(["scan", str(story), "--target", str(story / "target"), "--engine", "sglang==0.5.12"])
-    assert "--captured-with sglang==0.5.14" in " ".join(capsys.readouterr().out.split())
+    assert scanned(capsys, story, "--engine", "sglang==0.5.12") == {"AUX016": "warning"}
     # The option outranks the file.
     assert scanned(capsys, story, "--engine", "sglang==0.5.12", "--captured-with", "sglang==0.5.9") == {}
 
 
-def test_fix_rewrites_ids_only_where_somebody_said_what_they_mean(capsys: Capture, story: Path, tmp_path: Path) -> None:
+def test_fix_leaves_ids_alone_where_nobody_said_what_they_mean(story: Path, tmp_path: Path) -> None:
     args = ["--target", str(story / "target"), "--engine", "sglang==0.5.12", "--select", "ids-for-engine"]
-    assert run(["fix", str(story), "--out", str(tmp_path / "first"), *args]) == 0
-    assert not (tmp_path / "first").exists()
-    said = ["--captured-with", "sglang==0.5.14"]
-    assert run(["fix", str(story), "--out", str(tmp_path / "second"), *args, *said]) == 0
-    capsys.readouterr()
-    config = json.loads((tmp_path / "second" / "config.json").read_text(encoding="utf-8"))
-    assert config["eagle_config"]["eagle_aux_hidden_state_layer_ids"] == [1, 29, 57]
+    assert run(["fix", str(story), "--out", str(tmp_path / "copy"), *args]) == 0
+    assert not (tmp_path / "copy").exists()
 
 
 def test_compat_takes_the_release_that_captured(capsys: Capture, story: Path) -> None:
@@ -95,7 +88,8 @@ def test_a_gate_follows_its_policy(capsys: Capture, story: Path, tmp_path: Path)
     policy = tmp_path / "policy.toml"
     lines = f'engines = ["sglang==0.5.12"]\ntarget = {json.dumps(str(story / "target"))}\n'
     policy.write_text(lines, encoding="utf-8")
-    assert run(["gate", "check", str(story), "--policy", str(policy)]) == 0
+    run(["gate", "check", str(story), "--policy", str(policy)])
+    assert "AUX014" in capsys.readouterr().out
     policy.write_text(lines + 'captured-with = "sglang==0.5.14"\n', encoding="utf-8")
-    assert run(["gate", "check", str(story), "--policy", str(policy)]) != 0
-    assert "AUX013" in capsys.readouterr().out
+    run(["gate", "check", str(story), "--policy", str(policy)])
+    assert "AUX016" in capsys.readouterr().out
