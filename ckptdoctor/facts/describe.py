@@ -166,7 +166,7 @@ def describe(
         coverage=NEEDS_COUNTS if asked.counts is None else coverage_of(asked.counts, vocab, _texts(checkpoint, target)),
         heads=_heads(checkpoint, target, vocab) if asked.deep or asked.heads else _NEEDS_VALUES,
         token_map=given_token_map(asked.launch, checkpoint.root, vocab.size),
-        launch=against_draft(asked.launch, checkpoint, draft, target, known, block, mtp, quantisation),
+        launch=against_draft(asked.launch, checkpoint, draft, target, block, mtp, quantisation),
         mtp=mtp,
         quantisation=quantisation,
         block=block,

@@ -7,7 +7,6 @@ from dataclasses import replace
 from ckptdoctor.checkpoint import Checkpoint
 from ckptdoctor.facts.block_draft import BlockDraft
 from ckptdoctor.facts.draft import Draft
-from ckptdoctor.facts.knowledge import Knowledge
 from ckptdoctor.facts.launch import Launch
 from ckptdoctor.facts.launch_draft import Seen
 from ckptdoctor.facts.launch_methods import method_deviations
@@ -26,7 +25,6 @@ def against_draft(
     checkpoint: Checkpoint,
     draft: Draft,
     target: Target | None,
-    known: Knowledge,
     block: BlockDraft | None = None,
     mtp: MtpHeads | None = None,
     quantisation: Quantisation | None = None,
@@ -38,5 +36,5 @@ def against_draft(
     method_deviations(seen)
     number_deviations(seen)
     stray_deviations(seen)
-    setting_deviations(seen, known)
+    setting_deviations(seen)
     return replace(launch, deviations=seen.deviations())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ckptdoctor.facts.aux_layers import AuxSource
-from ckptdoctor.facts.knowledge import Knowledge
 from ckptdoctor.facts.launch_draft import Seen
 from ckptdoctor.facts.launch_methods import runs
 from ckptdoctor.unknown import Unknown
@@ -15,7 +14,7 @@ __all__ = ["setting_deviations"]
 _NARROW = {"float16": "BF16", "half": "BF16", "fp16": "BF16"}
 
 
-def setting_deviations(seen: Seen, known: Knowledge) -> None:
+def setting_deviations(seen: Seen) -> None:
     """Add what is wrong with the settings that touch the draft."""
     if not seen.launch.speculates:
         return
@@ -25,7 +24,7 @@ def setting_deviations(seen: Seen, known: Knowledge) -> None:
     _quantisation(seen)
     _draft_parallel(seen)
     _token_map(seen)
-    _layers(seen, known)
+    _layers(seen)
 
 
 def _length(seen: Seen) -> None:
@@ -116,7 +115,7 @@ def _token_map(seen: Seen) -> None:
         seen.add("token_map_cut", "token_map", changes={"token_map": None}, detail=seen.launch.tensor_parallel)
 
 
-def _layers(seen: Seen, known: Knowledge) -> None:
+def _layers(seen: Seen) -> None:
     """The captured layers, where the launch gives them and the draft's config is not read for them."""
     row = seen.line.raw.get("layers")
     method = runs(seen)
@@ -133,13 +132,13 @@ def _layers(seen: Seen, known: Knowledge) -> None:
         return
     claimed = aux.claimed
     if given is not None and not isinstance(claimed, Unknown) and len(set(given)) != claimed and -1 not in given:
-        readings = _readings(seen, known, int(row["boundary"]))
+        readings = _readings(seen, int(row["boundary"]))
         seen.add(
             "layers_of_another_count", option=_layer_option(seen), given=_listed(given), wanted=_wanted(readings),
             detail=claimed, changes=_layer_change(readings),
         )  # fmt: skip
         return
-    readings = _readings(seen, known, int(row["boundary"]))
+    readings = _readings(seen, int(row["boundary"]))
     if not readings:
         return
     taken = tuple(sorted(given)) if given is not None else _default(depth)
@@ -171,7 +170,7 @@ def _default(depth: int | None) -> tuple[int, ...] | None:
     return tuple(sorted({1, depth // 2 - 1, depth - 4})) if depth is not None and depth > 5 else None
 
 
-def _readings(seen: Seen, known: Knowledge, boundary: int) -> tuple[tuple[int, ...], ...]:
+def _readings(seen: Seen, boundary: int) -> tuple[tuple[int, ...], ...]:
     """The layers in the engine's count that the ids of the draft's config can mean; empty where there are none."""
     aux, depth = seen.draft.aux, seen.depth
     source: AuxSource | None = next((s for s in aux.sources if s.key == aux.key), None)
@@ -183,14 +182,5 @@ def _readings(seen: Seen, known: Knowledge, boundary: int) -> tuple[tuple[int, .
         return (boundaries,)
     if source.means == "layer_output" or min(aux.ids) < 0:
         return (outputs,)
-    if depth is not None:
-        default = _default(depth)
-        if outputs == default:
-            return (outputs,)
-        if boundaries == default:
-            return (boundaries,)
-    writer = known.writers.get(seen.draft.writer.id)
-    counted = writer.conventions.get("aux_ids") if writer is not None else None
-    if counted == "layer_output":
-        return (outputs,)
-    return (boundaries,) if counted == "boundary" else (outputs, boundaries)
+    # Neither the shape of the ids nor the writer that the files look like is a proof of how they are counted.
+    return outputs, boundaries
