@@ -9,7 +9,8 @@ from ckptdoctor.facts import Facts
 from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.facts.launch import Launch
 from ckptdoctor.findings import Finding, ServingRange, Severity
-from ckptdoctor.planning import other_ranges
+from ckptdoctor.planning import newest_plans, other_ranges
+from ckptdoctor.serving import LoadPlan
 from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 
 __all__ = ["Everywhere", "everywhere"]
@@ -22,7 +23,9 @@ class Everywhere:
     `unserved`: no known release serves the draft, not even degraded, and of none of the main engines that is open.
     `told`: other findings say what is wrong with it. `engines` are the names of the main engines, `newest` is what the
     newest release of each does, with the first reason. `not_known` names the other engines of which nobody knows.
-    `converted`: its trainer writes this kind of draft in a form of its own, which is converted before it is served.
+    `by_class`: in no main engine a value of the config, or the target, is in the way, so that the draft itself is what
+    nobody serves: its class, its format, or what becomes of its tensors. `converted`: its trainer writes this kind of
+    draft in a form of its own, which is converted before it is served.
     """
 
     unserved: bool
@@ -30,6 +33,7 @@ class Everywhere:
     engines: tuple[str, ...]
     newest: tuple[str, ...]
     not_known: tuple[str, ...]
+    by_class: bool = False
     converted: bool = False
 
 
@@ -50,8 +54,13 @@ def everywhere(
         engines=tuple(dict.fromkeys(row.name for row in rows)),
         newest=tuple(f"{row.name} {row.last}: {row.reason or row.outcome}" for row in rows if row.is_newest),
         not_known=tuple(dict.fromkeys(row.name for row in others if row.outcome == "unknown")),
+        by_class=unserved and all(_by_class(plan) for plan in newest_plans(facts, launch, provenance)),
         converted=_is_converted(facts),
     )
+
+
+def _by_class(plan: LoadPlan) -> bool:
+    return not plan.errors or plan.errors[0].stage == "class" or plan.errors[0].about == "format"
 
 
 def _is_converted(facts: Facts) -> bool:

@@ -263,7 +263,7 @@ def _configured(settings: Settings, reader: Reader) -> Settings | Refusal:
     inner = inner if isinstance(inner, Mapping) else {}
     config: Mapping[str, Any] = reader.value(reader.contract.raw.get("config"), {})
     if nested and how == "refuse":
-        return Refusal("config", f"{reader.contract.name} does not read configs in the speculators format")
+        return Refusal("config", f"{reader.contract.name} does not read configs in the speculators format", "format")
     if nested and how == "translate":
         return translate(settings, reader)
     values = dict(settings.values)
