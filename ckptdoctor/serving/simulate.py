@@ -19,7 +19,7 @@ from ckptdoctor.serving.capture import capture, final_state
 from ckptdoctor.serving.config_kinds import uncertain_sizes
 from ckptdoctor.serving.contracts import Contract, Reader, Release
 from ckptdoctor.serving.loading import Behaviour, Loaded, load
-from ckptdoctor.serving.mtp import settle_mtp
+from ckptdoctor.serving.mtp import mtp_row, settle_mtp
 from ckptdoctor.serving.other_class import builds_other, no_class
 from ckptdoctor.serving.outcome import Wires, settle, takes_states
 from ckptdoctor.serving.plan import LoadPlan, Parameter, Refusal
@@ -69,7 +69,7 @@ def _without_table(facts: Facts, release: Release, understood: Understood) -> Lo
     """The plan for a class whose parameters the contract does not have: what is refused whatever they are."""
     entry = understood.entry or {}
     reader = release.reader()
-    other_class = builds_other(facts, entry)
+    other_class = builds_other(facts, entry, mtp_row(str(entry["name"]), release))
     refused, opens = row_refusals(
         entry, general_symbols(facts, understood.settings, release), understood.settings, reader
     )
@@ -81,7 +81,7 @@ def _without_table(facts: Facts, release: Release, understood: Understood) -> Lo
         opens=(unread, *understood.opens, *opens), remarks=understood.remarks,
         loading_executed=(understood.evidence + reader.evidence).executed,
     )  # fmt: skip
-    return settle_mtp(plan, facts, release)
+    return settle_mtp(plan, facts, release, understood.settings)
 
 
 def _with_table(

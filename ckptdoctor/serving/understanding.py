@@ -107,6 +107,8 @@ def _reads_kind(facts: Facts, release: Release) -> bool:
     raw = release.contract.raw
     if facts.draft.algorithm in _kinds(raw) or raw.get("all_kinds") or lists_of(release).are_read:
         return True
+    if facts.mtp is not None and not facts.mtp.speculators and raw.get("mtp"):
+        return True
     listed = facts.config.document.object.get("architectures") if facts.config.document is not None else None
     named = {row["name"] for row in raw["architectures"]} - {ANY}
     return isinstance(listed, list) and any(isinstance(n, str) and n in named for n in listed)
