@@ -7,6 +7,7 @@ metadata entries, the entries (key, type, value), one description for each tenso
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ _KEY_LIMIT = 65_535
 
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _TEXT, _LIST = 8, 9
+_BLOCK = re.compile(r"blk\.([0-9]{1,6})\.")
 # Elements and bytes of a block of each tensor type whose size is fixed (ggml.h, gguf-py GGML_QUANT_SIZES).
 _BLOCKS = {
     0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 9: (32, 40),
@@ -41,14 +43,16 @@ _BLOCKS = {
 
 @dataclass(frozen=True)
 class GgufHeader:
-    """What the header says. `metadata` has the scalars and short lists; `keys` are all keys. `faults` are damage: then
-    the rest is what was read before it."""
+    """What the header says. `metadata` has the scalars and short lists; `keys` are all keys; `blocks` are the numbers
+    of the blocks of which tensors are stored (`blk.3.*`). `faults` are damage: then the rest is what was read before.
+    """
 
     version: int | None = None
     tensor_count: int | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     keys: frozenset[str] = frozenset()
     faults: tuple[Fault, ...] = ()
+    blocks: frozenset[int] = frozenset()
 
     @property
     def architecture(self) -> str | None:
@@ -81,11 +85,11 @@ def read_gguf(stream: BinaryIO, file: str, size: int) -> GgufHeader:
             value = reader.value(reader.number("I"))
             if value is not None:
                 metadata[key] = value
-        _tensors(reader, tensors, metadata, size)
+        blocks = _tensors(reader, tensors, metadata, size)
     except _DamagedError as error:
         fault = Fault("gguf_damaged", file, offset=reader.at, found=size, detail=str(error))
         return GgufHeader(version, tensors, metadata, frozenset(keys), (fault,))
-    return GgufHeader(version, tensors, metadata, frozenset(keys))
+    return GgufHeader(version, tensors, metadata, frozenset(keys), (), blocks)
 
 
 def _opening(reader: _Reader) -> tuple[int, int, int]:
@@ -104,13 +108,16 @@ def _opening(reader: _Reader) -> tuple[int, int, int]:
     return version, tensors, entries
 
 
-def _tensors(reader: _Reader, count: int, metadata: Mapping[str, Any], size: int) -> None:
-    """Walk over the descriptions of the tensors, and see that the file holds their data."""
+def _tensors(reader: _Reader, count: int, metadata: Mapping[str, Any], size: int) -> frozenset[int]:
+    """Walk over the descriptions of the tensors, and see that the file holds their data. The numbers of blocks."""
+    blocks: set[int] = set()
     alignment = metadata.get("general.alignment", 32)
     alignment = alignment if type(alignment) is int and 0 < alignment <= 1 << 20 else 32
     ends: list[tuple[int, str]] = []
     for _ in range(count):
         name = reader.text(_KEY_LIMIT) or ""
+        if (block := _BLOCK.match(name)) is not None:
+            blocks.add(int(block[1]))
         dimensions = reader.number("I")
         if dimensions > 8:
             raise _DamagedError(f"the tensor {show(name)} has {dimensions} dimensions")
@@ -123,6 +130,7 @@ def _tensors(reader: _Reader, count: int, metadata: Mapping[str, Any], size: int
     end, last = max(ends, default=(0, ""))
     if start + end > size:
         raise _DamagedError(f"the file has {size} bytes, and {show(last)} ends at {start + end}: it is cut short")
+    return frozenset(blocks)
 
 
 class _Reader:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ckptdoctor.checkpoint import Checkpoint
 from ckptdoctor.checkpoint.foreign import ForeignFile
+from ckptdoctor.checkpoint.gguf import GgufHeader
 from ckptdoctor.facts.knowledge import knowledge
 
 __all__ = ["Foreign", "GgufDraft", "Leftover", "adapter_alone", "foreign_of", "ggufs_of", "leftovers_of"]
@@ -31,8 +32,9 @@ class GgufDraft:
 
     `state` is `damaged` (the header cannot be read), `fork` (an architecture that only forks of llama.cpp know),
     `lacks` (a draft of llama.cpp without the metadata that it insists on: `missing`), `empty` (no tensors), `draft`
-    (a draft of which nothing more is judged) or `other` (no draft by its architecture). `layer_keys` are the keys under
-    which captured layers stand.
+    (a draft of which nothing more is judged), `block_missing` (the metadata counts blocks for multi-token
+    prediction of which nothing is stored: `blocks_missing`) or `other` (no draft by its architecture). `layer_keys` are
+    the keys under which captured layers stand. `nextn_key` counts those blocks, `nextn` is how many there are.
     """
 
     file: str
@@ -41,6 +43,9 @@ class GgufDraft:
     state: str
     missing: tuple[str, ...]
     layer_keys: tuple[str, ...]
+    blocks_missing: tuple[int, ...] = ()
+    nextn_key: str = ""
+    nextn: int = 0
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,24 @@ def _gguf(file: ForeignFile) -> GgufDraft:
         state = "other"
     if count == 0 and state not in ("damaged", "fork", "lacks"):
         state = "empty"
-    return GgufDraft(file.file, name, count, state, missing, keys)
+    key = f"{name}.{words['gguf_nextn']}"
+    blocks = _blocks_missing(header, key) if state in ("draft", "other") else ()
+    if blocks:
+        state = "block_missing"
+    return GgufDraft(file.file, name, count, state, missing, keys, blocks, key, header.metadata.get(key) or 0)
+
+
+def _blocks_missing(header: GgufHeader, key: str) -> tuple[int, ...]:
+    """The blocks for multi-token prediction, the last of those that block_count counts, of which nothing is stored.
+
+    Only of a file that is whole and not one of several.
+    """
+    count, total = header.metadata.get(key), header.metadata.get(f"{header.architecture}.block_count")
+    if type(count) is not int or type(total) is not int or not 0 < count < min(total, 64):
+        return ()
+    if (header.metadata.get("split.count") or 0) > 1 or not header.blocks:
+        return ()
+    return tuple(number for number in range(total - count, total) if number not in header.blocks)
 
 
 def leftovers_of(checkpoint: Checkpoint) -> tuple[Leftover, ...]:

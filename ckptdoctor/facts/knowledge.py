@@ -52,7 +52,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A kind of draft: how it is recognised and which parameters it has."""
+    """A kind of draft: how it is recognised and which parameters it has. `experts`: its layers may have experts."""
 
     id: str
     name: str
@@ -65,6 +65,7 @@ class Algorithm:
     parameters: tuple[Parameter, ...]
     layer: tuple[Parameter, ...]
     attention_input: Mapping[str, str]
+    experts: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ class Knowledge:
     algorithms: Mapping[str, Algorithm]
     attention: Mapping[str, tuple[Parameter, ...]]
     feed_forward: tuple[Parameter, ...]
+    experts: tuple[Parameter, ...]
     architectures: Mapping[str, Mapping[str, str]]
     writers: Mapping[str, Writer]
     tokens: Mapping[str, Any]
@@ -110,6 +112,7 @@ def knowledge(root: Path | None = None) -> Knowledge:
         algorithms={name: _algorithm(raw, algorithms) for name, raw in algorithms.items()},
         attention={kind: _parameters(rows) for kind, rows in decoder["attention"].items()},
         feed_forward=_parameters(decoder["feed_forward"]),
+        experts=_parameters(decoder["experts"]),
         architectures=architectures,
         writers={w["id"]: Writer(w["id"], w["name"], w["url"], _signs(w["signs"]), w["conventions"]) for w in writers},
     )
@@ -146,6 +149,7 @@ def _algorithm(raw: dict[str, Any], all_of_them: Mapping[str, Any]) -> Algorithm
         signs=_signs(raw["signs"]),
         tabled=bool(merged.get("tabled")),
         block=bool(merged.get("block")),
+        experts=bool(merged.get("experts")),
         captures=merged.get("captures"),
         variants=tuple((v["id"], re.compile(v["tensor"])) for v in merged.get("variants", ())),
         parameters=_parameters(_merged(base.get("parameters", ()), raw.get("parameters", ()))),

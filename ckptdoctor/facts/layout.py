@@ -12,7 +12,7 @@ from ckptdoctor.checkpoint import TensorInfo
 from ckptdoctor.facts.config import Config
 from ckptdoctor.facts.knowledge import Algorithm, Knowledge, Parameter
 from ckptdoctor.facts.names import Named
-from ckptdoctor.facts.tables import LAYER, ParameterTable
+from ckptdoctor.facts.tables import LAYER, ParameterTable, feed_forward
 
 __all__ = ["Incomplete", "Layout", "Missing", "Placed", "Stranger", "lay_out"]
 
@@ -99,7 +99,7 @@ def lay_out(
     known: Knowledge,
 ) -> Layout:
     """Sort `tensors` into the table of `algorithm`. `attention` is `gqa` or `mla`."""
-    per_layer = (*algorithm.layer, *known.attention[attention], *known.feed_forward)
+    per_layer = (*algorithm.layer, *known.attention[attention], *feed_forward(named.values(), algorithm, known))
     table = ParameterTable(algorithm.parameters, per_layer, known)
     placed: dict[str, Placed] = {}
     collisions: list[str] = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ckptdoctor.checkpoint import Checkpoint
@@ -15,7 +15,7 @@ from ckptdoctor.facts.config import Config
 from ckptdoctor.facts.draft import Draft
 from ckptdoctor.facts.knowledge import Knowledge
 from ckptdoctor.facts.mtp_claims import MtpClaim, MtpClaims, claims_of_mtp
-from ckptdoctor.facts.mtp_modules import MtpModules, find_modules
+from ckptdoctor.facts.mtp_modules import MtpModules, find_modules, tails_of
 from ckptdoctor.facts.mtp_parts import (
     MtpExperts,
     MtpGap,
@@ -63,7 +63,8 @@ class MtpHeads:
     `gaps` are parts that must be there, by layer; `halves` sets of which a part is stored. `experts` are layers with
     fewer experts than they number or than the config says. `projections` are those of another shape than the config's
     width. `embedding` and `head` are `own`, `beside` (the model's own, in the same checkpoint) or `absent`.
-    `doubles` are names under mtp.* that are also names of the model (`head.weight`).
+    `doubles` are names under mtp.* that are also names of the model (`head.weight`). `stems` is what stands before
+    the parts of each layer, by its number, and `tails` the names behind it; those of the module as a whole stand at -1.
     """
 
     layout: str
@@ -97,6 +98,8 @@ class MtpHeads:
     head: str
     doubles: tuple[str, ...]
     speculators: bool
+    stems: Mapping[int, str] = field(default_factory=dict)
+    tails: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
     @property
     def is_mtp(self) -> bool:
@@ -140,6 +143,7 @@ def describe_mtp(
     embedding, head, doubles = _matrices(checkpoint, found, kind, words)
     first = min(found.layers, default=None)
     trunk = _trunk_depth(found)
+    numbered = {**found.layers, **({-1: found.top} if found.top is not None else {})}
     return MtpHeads(
         layout=found.layout,
         kind=kind,
@@ -172,6 +176,8 @@ def describe_mtp(
         head=head,
         doubles=doubles,
         speculators=config.at("speculators_model_type") is not None,
+        stems={n: layer.stem for n, layer in numbered.items()},
+        tails={n: tails_of(layer) for n, layer in numbered.items()},
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["MtpModules", "StoredLayer", "find_modules", "module_of"]
+__all__ = ["MtpModules", "StoredLayer", "find_modules", "module_of", "tails_of"]
 
 MAX_LAYERS = 512
 """MTP layers that are looked at, whatever is stored."""
@@ -53,6 +53,21 @@ def module_of(name: str, words: Mapping[str, Any]) -> tuple[str, bool]:
     if last == "bias" or last in words["quantised_suffixes"] or last == "e_score_correction_bias":
         return module, False
     return name, True
+
+
+def tails_of(layer: StoredLayer) -> frozenset[str]:
+    """What stands behind the stem, one name a tensor, with `.weight` for whatever stands in for a weight."""
+    found = set()
+    for part, names in layer.parts.items():
+        for name in names:
+            last = name.rpartition(".")[2]
+            if part == last or part.endswith(f".{last}"):
+                found.add(part)
+            elif last in ("bias", "e_score_correction_bias") or part not in layer.filled:
+                found.add(f"{part}.{last}")
+            else:
+                found.add(f"{part}.weight")
+    return frozenset(found)
 
 
 def find_modules(

@@ -194,10 +194,8 @@ def experts_of(
             if match is not None:
                 groups[match["group"]][int(match["index"])].add(match["part"])
         seen += [(layer, group, of) for group, of in groups.items()]
-    if not seen:
-        return ()
-    beside = _experts_of_trunk(found, tensors, naming)
-    lost = []
+    beside = _experts_of_trunk(found, tensors, naming) if found.layers else 0
+    lost = _without_experts(found, max(beside, claimed or 0), words)
     for layer, group, of in seen:
         parts = set[str]().union(*of.values())
         sure = max(max(of) + 1, beside)
@@ -211,6 +209,17 @@ def experts_of(
         where = layer.stem.rstrip(".")
         lost.append(MtpExperts(where, len(whole), wanted, tuple(missing[:MAX_SHOWN]), len(whole) < sure))
     return tuple(lost[:MAX_SHOWN])
+
+
+def _without_experts(found: MtpModules, wanted: int, words: Mapping[str, Any]) -> list[MtpExperts]:
+    """Layers with a router and no expert at all, single or stacked."""
+    lost = []
+    for layer in found.layers.values():
+        lonely = words["router"] in layer.filled and not any(part.startswith("mlp.experts") for part in layer.parts)
+        if lonely and 0 < wanted <= 2**16:
+            missing = [f"mlp.experts.{i}.{p}" for i in range(min(wanted, MAX_SHOWN)) for p in words["expert_parts"]]
+            lost.append(MtpExperts(layer.stem.rstrip("."), 0, wanted, tuple(missing[:MAX_SHOWN]), True))
+    return lost
 
 
 def _experts_of_trunk(found: MtpModules, tensors: Mapping[str, TensorInfo], naming: Mapping[str, Any]) -> int:

@@ -6,10 +6,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from ckptdoctor.facts.knowledge import Knowledge, Parameter
+from ckptdoctor.facts.knowledge import Algorithm, Knowledge, Parameter
 from ckptdoctor.facts.names import Named
 
-__all__ = ["LAYER", "ParameterTable"]
+__all__ = ["LAYER", "ParameterTable", "feed_forward"]
 
 LAYER = re.compile(r"^layers\.(\d{1,6})\.(.+)$")
 _BLANK = {"{j}": r"\d+", "{i}": r"\d+", "{word}": r"\w+", "{rest}": r".+"}
@@ -89,3 +89,9 @@ class ParameterTable:
                 end = "bias" if last == "bias" else "weight"
                 found.update(f"{module.removesuffix(whole)}{part}.{end}" for part in self._fused[whole])
         return frozenset(found)
+
+
+def feed_forward(named: Iterable[Named], algorithm: Algorithm, known: Knowledge) -> tuple[Parameter, ...]:
+    """The table of the feed-forward part: of experts where the algorithm may have them, and a router is stored."""
+    sparse = algorithm.experts and any(n.canonical.endswith(".mlp.gate.weight") for n in named)
+    return known.experts if sparse else known.feed_forward

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,13 +85,18 @@ def read_target(path: str, known: Knowledge | None = None) -> Target:
         root=root if only is None or only == "config.json" else None,
         has_experts=any(config.get(key) for key in words["experts"]),
         is_quantised=bool(document.object.get("quantization_config") or config.get("quantization_config")),
-        is_hybrid=any(config.get(key) for key in words["hybrid"]),
+        is_hybrid=any(config.get(key) for key in words["hybrid"]) or _has_layers(config, words["hybrid_layers"]),
         dense_layers=_count(config.get("first_k_dense_replace")),
         max_positions=_size(config, words["max_positions"]),
         config=config,
         document=document.object,
         _remote=there,
     )
+
+
+def _has_layers(config: Mapping[str, Any], kinds: Sequence[str]) -> bool:
+    listed = config.get("layer_types")
+    return isinstance(listed, list) and any(isinstance(kind, str) and kind in kinds for kind in listed)
 
 
 def _unwrap(config: dict[str, Any], words: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

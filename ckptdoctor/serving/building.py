@@ -16,13 +16,17 @@ __all__ = ["Built", "build", "symbols_of"]
 MAX_LAYERS = 256
 """Layers that are built at most: a config may claim any number."""
 
+MAX_EXPERTS = 4096
+"""Experts of one layer at most."""
+
 MAX_INNER = 32
 """Parts inside of each layer or head that are built at most."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """One parameter as built. `parts` maps the part of a fused parameter to its shape, `role` marks those
+    """One parameter as built. `parts` maps the part of a fused parameter (`q_proj`), or of stacked experts
+    (`3.gate_proj`), to its shape, `role` marks those
     that the wiring asks about (`fc`, `head`, `embedding`, `map`, and `mask` for t2d as a parameter).
     `required` says that loading stops when nothing lands here, or when a part is missing; `whole` that
     nothing lands unless all parts come; `split` is the dimension that tensor parallelism divides."""
@@ -106,6 +110,9 @@ def _is_built(
 
 def _one(name: str, row: Mapping[str, Any], symbols: Mapping[str, Any], settings: Settings) -> Built:
     parts = {part: _shape(dims, symbols, settings) for part, dims in row.get("parts", {}).items()}
+    if "experts" in row:
+        count = _count(row["experts"], MAX_EXPERTS, symbols, settings)
+        parts = {f"{expert}.{part}": shape for expert in range(count) for part, shape in parts.items()}
     shape = _shape(row["shape"], symbols, settings) if "shape" in row else _stacked(list(parts.values()))
     used = not ("unused_if" in row and _applies(row["unused_if"], symbols, settings))
     required = row.get("missing") == "refuse"

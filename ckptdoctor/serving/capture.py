@@ -19,9 +19,9 @@ from ckptdoctor.serving.plan import Refusal
 from ckptdoctor.serving.settings import Settings, evaluate
 from ckptdoctor.serving.words import Reason
 from ckptdoctor.text import show
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import Known, Unknown
 
-__all__ = ["Captured", "capture", "final_state"]
+__all__ = ["Captured", "capture", "final_state", "runner_of"]
 
 PHASES = ("extend", "verify", "verify_graph")
 BLOCK_IDS = "target_layer_ids"
@@ -63,7 +63,7 @@ def capture(
             return Captured(unknown, reader.evidence, final=True)
         return open_("target_absent")
     depth = target.num_layers
-    runner = _runner(reader, target, launch)
+    runner = str(runner_of(reader, target, launch))
     if not block and not _uses_aux(reader, settings, runner):
         return Captured(unknown, reader.evidence, final=True, refusals=tuple(_pipeline(reader, launch)))
     row = _row(contract.targets["targets"], target.architecture)
@@ -136,13 +136,15 @@ def _supported(reader: Reader, row: Mapping[str, Any] | None, target: Target, ki
     return []
 
 
-def _runner(reader: Reader, target: Target, launch: Launch | None) -> str:
+def runner_of(reader: Reader, target: Target | None, launch: Launch | None) -> Known[str]:
     """The model runner, for engines that have two: the launch line's word, else the default for this target."""
     if launch is not None and launch.runner is not None:
         return launch.runner
     named = str(reader.value(reader.contract.targets.get("runner"), "v1"))
     if named in ("v1", "v2"):
         return named
+    if target is None:
+        return Unknown("the target (--target PATH)")
     when: Mapping[str, Any] = reader.value(reader.contract.targets.get("runner_v2_when"), {})
     if when.get("any"):
         return "v2"

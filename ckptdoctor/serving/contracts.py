@@ -227,12 +227,16 @@ def contracts(root: Path | None = None) -> Mapping[str, Contract]:
     """All contracts under `root` (default: the shipped rules), by engine."""
     base = (root or rules_dir()) / "serving"
     found: dict[str, Contract] = {}
-    layers = _load(base / "layers.yaml")["tables"]
-    kinds = _load(base / "config-kinds.yaml")
+    shared = {
+        "layers": _load(base / "layers.yaml")["tables"],
+        "config_kinds": _load(base / "config-kinds.yaml"),
+        "mtp_parts": _load(base / "mtp-parts.yaml"),
+    }
+    aside = ("layers", "words", "config-kinds", "mtp-parts")
     for path in sorted(base.glob("*.yaml")):
-        if path.stem in ("layers", "words", "config-kinds") or path.stem.endswith(("-targets", "-classes")):
+        if path.stem in aside or path.stem.endswith(("-targets", "-classes")):
             continue
-        raw = {**_load(path), "layers": layers, "config_kinds": kinds}
+        raw = {**_load(path), **shared}
         for entry in raw["classes"].values():
             entry |= {rows: _flat(entry[rows]) for rows in ("parameters", "refuses") if rows in entry}
         beside = base / f"{path.stem}-targets.yaml"

@@ -15,6 +15,7 @@ from ckptdoctor.text import show
 
 __all__ = ["Behaviour", "Loaded", "load"]
 
+_EXPERT = re.compile(r"(?P<before>.*\.experts\.)(?P<index>[0-9]{1,6})\.(?P<part>\w+)\.weight$")
 _LAYER = re.compile(r"layers\.([0-9]{1,9})\.")
 
 
@@ -32,6 +33,7 @@ class Behaviour:
     `unknown_key` says. `layers`: keys of a layer of this number or above are passed over in silence.
     `wrong_size`: what happens to a projection whose stored size differs. `buffers`: substrings of tensors
     that are flattened into a buffer if it is built, and passed over with a warning if it is not.
+    `experts`: what becomes of a part of a single expert (`gate_proj`): the parameter in which all are stacked.
     `native_names`: whole names as patterns → this class's; a key must match one, or start with `model.` or
     `lm_head.`.
     """
@@ -51,6 +53,7 @@ class Behaviour:
     wrong_size: str = "refuse"
     buffers: Mapping[str, str] = field(default_factory=dict)
     native_names: Mapping[str, str] = field(default_factory=dict)
+    experts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -140,8 +143,13 @@ def _place(tensor: TensorInfo, parameters: Mapping[str, Built], how: Behaviour, 
         name = found
     loud = any(_matches(name, text) for text in how.loud)
     part = None
+    expert = _EXPERT.match(name) if how.experts else None
+    if expert is not None and (stacked := how.experts.get(expert["part"])) is not None:
+        names = _candidates(expert["before"] + stacked, how.keys)
+        return _into(tensor, names, f"{expert['index']}.{expert['part']}", parameters, how, result)
+    unfused = any(c in parameters for c in _candidates(name, how.keys))
     for piece, fused in how.fuse.items():
-        if piece in name and not loud:
+        if piece in name and not loud and not unfused:
             part = piece.strip(".")
             name = name.replace(piece, fused)
             break
@@ -194,7 +202,7 @@ def _into(
     result: Loaded,
 ) -> Stored:
     found = next((parameters[c] for c in candidates if c in parameters), None)
-    if found is None:
+    if found is None or (part is not None and part[0].isdigit() and part not in found.parts):  # no such expert
         return _unknown(tensor, candidates, part, parameters, how, result)
     expected = found.parts.get(part) if part is not None and found.parts else found.shape
     cut = _fits(tuple(tensor.shape), expected, found.split, how.wrong_size)

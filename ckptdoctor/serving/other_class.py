@@ -19,13 +19,16 @@ from ckptdoctor.text import show
 __all__ = ["builds_other", "no_class", "of_another_class"]
 
 
-def builds_other(facts: Facts, entry: Mapping[str, Any]) -> bool:
+def builds_other(facts: Facts, entry: Mapping[str, Any], mtp: Mapping[str, Any] | None = None) -> bool:
     """Whether the class of `entry` is known to be none for drafts of this kind.
 
-    A class whose parameters the contract does not know counts where its name is that of an ordinary model.
+    A class whose parameters the contract does not know counts where its name is that of an ordinary model, and where it
+    is one of MTP layers (`mtp`: its row) that passes over every name but theirs.
     """
     if not facts.draft.tabled:
         return False
+    if mtp is not None and mtp.get("unknown_name") == "drop":
+        return True
     if "parameters" not in entry:
         return is_ordinary(str(entry["name"]))
     kinds = entry.get("algorithms")

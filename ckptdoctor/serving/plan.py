@@ -97,7 +97,9 @@ class Refusal:
     `about` is `name` when a stored name names nothing, or nothing is stored under a name that must be there,
     `layers` when it comes from which layers of the target are captured, `depth` when the release does not take
     num_hidden_layers as it is, and `class` when the class is none for drafts of this kind. `mtp`: the MTP layer is
-    not where the release looks for it. `format`: the config is in a format that the release does not read.
+    stored, and not where the release looks for it; `mtp_absent`, `mtp_parts` and `mtp_name`: a layer, or tensors of it,
+    are not stored, or a name in it is no parameter. `format`: the config is in a format that the
+    release does not read.
     """
 
     stage: str

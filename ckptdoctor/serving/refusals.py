@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ckptdoctor.facts import Facts
+from ckptdoctor.facts.launch import Launch
+from ckptdoctor.serving.capture import runner_of
 from ckptdoctor.serving.contracts import Reader, Release
 from ckptdoctor.serving.plan import Refusal
 from ckptdoctor.serving.settings import Settings, evaluate
@@ -17,9 +19,11 @@ from ckptdoctor.unknown import Unknown
 __all__ = ["general_symbols", "in_order", "row_refusals"]
 
 
-def general_symbols(facts: Facts, settings: Settings, release: Release) -> dict[str, Any]:
-    """The symbols that do not depend on the class."""
-    symbols: dict[str, Any] = {"translated": is_translated(facts, release)}
+def general_symbols(facts: Facts, settings: Settings, release: Release, launch: Launch | None) -> dict[str, Any]:
+    """The symbols that do not depend on the class: `translated`, `runner` (which model runner the target gets), and
+    those of the contract."""
+    runner = runner_of(release.reader(), facts.target, launch)
+    symbols: dict[str, Any] = {"translated": is_translated(facts, release), "runner": runner}
     for name, expression in release.contract.raw.get("symbols", {}).items():
         symbols[name] = evaluate(expression, symbols, settings)
     return symbols

@@ -64,6 +64,13 @@ class Settings:
             raise UnknownFactError(Unknown(f"{key} in config.json"))
         return value
 
+    def given(self, key: str) -> Any:
+        """The value at the dotted key, null or not. Raises `UnknownFactError` where the key is absent."""
+        found, value = self._at(key)
+        if not found:
+            raise UnknownFactError(Unknown(f"{key} in config.json"))
+        return value
+
     def lists(self, key: str, item: Any) -> bool:
         """Whether the value is a list that holds `item`."""
         value = self.get(key)
@@ -112,8 +119,9 @@ class Settings:
         return {
             "has": self.has, "get": self.get, "type_of": self.type_of, "count": self.count, "stores": self.stores,
             "stores_tensor": self.stores_tensor, "target_is_none_of": self.target_is_none_of, "size": self.size,
-            "in_name": self.in_name, "in_path": self.in_path, "lists": self.lists, "lists_only": self.lists_only,
-            "total": self.total, "one_of": self.one_of, "len": len, "max": max, "min": min, "bool": bool,
+            "in_name": self.in_name, "in_path": self.in_path, "given": self.given, "lists": self.lists,
+            "lists_only": self.lists_only, "total": self.total, "one_of": self.one_of,
+            "len": len, "max": max, "min": min, "bool": bool,
         }  # fmt: skip
 
     def _at(self, key: str) -> tuple[bool, Any]:

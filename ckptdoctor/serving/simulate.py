@@ -19,7 +19,7 @@ from ckptdoctor.serving.capture import capture, final_state
 from ckptdoctor.serving.config_kinds import uncertain_sizes
 from ckptdoctor.serving.contracts import Contract, Reader, Release
 from ckptdoctor.serving.loading import Behaviour, Loaded, load
-from ckptdoctor.serving.mtp import settle_mtp
+from ckptdoctor.serving.mtp import mtp_row, settle_mtp
 from ckptdoctor.serving.other_class import builds_other, no_class
 from ckptdoctor.serving.outcome import Wires, settle, takes_states
 from ckptdoctor.serving.plan import LoadPlan, Parameter, Refusal
@@ -61,17 +61,17 @@ def _plan(facts: Facts, release: Release, launch: Launch | None, provenance: Pro
             outcome="refused" if errors else "unknown", loading_executed=understood.evidence.executed,
         )  # fmt: skip
     if "parameters" not in understood.entry:
-        return _without_table(facts, release, understood)
+        return _without_table(facts, release, understood, launch)
     return _with_table(facts, release, understood, launch, provenance)
 
 
-def _without_table(facts: Facts, release: Release, understood: Understood) -> LoadPlan:
+def _without_table(facts: Facts, release: Release, understood: Understood, launch: Launch | None) -> LoadPlan:
     """The plan for a class whose parameters the contract does not have: what is refused whatever they are."""
     entry = understood.entry or {}
     reader = release.reader()
-    other_class = builds_other(facts, entry)
+    other_class = builds_other(facts, entry, mtp_row(str(entry["name"]), release))
     refused, opens = row_refusals(
-        entry, general_symbols(facts, understood.settings, release), understood.settings, reader
+        entry, general_symbols(facts, understood.settings, release, launch), understood.settings, reader
     )
     unread = Reason("open", "class_without_table", {"name": show(str(entry["name"]))})
     plan = LoadPlan(
@@ -81,7 +81,7 @@ def _without_table(facts: Facts, release: Release, understood: Understood) -> Lo
         opens=(unread, *understood.opens, *opens), remarks=understood.remarks,
         loading_executed=(understood.evidence + reader.evidence).executed,
     )  # fmt: skip
-    return settle_mtp(plan, facts, release)
+    return settle_mtp(plan, facts, release, understood.settings)
 
 
 def _with_table(
@@ -89,7 +89,7 @@ def _with_table(
 ) -> LoadPlan:
     settings, entry, contract = understood.settings, understood.entry or {}, release.contract
     loading = release.reader()
-    symbols = _symbols(facts, settings, entry, loading)
+    symbols = _symbols(facts, settings, entry, loading, launch)
     symbols |= symbols_beside(facts, settings, symbols, launch)
     built, open_parameters = build(entry["parameters"], contract.raw["layers"], release, symbols, settings)
     built = _held_before(built, release.peek(entry["behaviours"].get("initial"), {}))
@@ -194,7 +194,9 @@ def _seen(facts: Facts) -> list[TensorInfo]:
     return [TensorInfo(key, "", (), facts.files.names[0]) for key in (facts.files.nested_in, *facts.files.state_keys)]
 
 
-def _symbols(facts: Facts, settings: Settings, entry: Mapping[str, Any], reader: Reader) -> dict[str, Any]:
+def _symbols(
+    facts: Facts, settings: Settings, entry: Mapping[str, Any], reader: Reader, launch: Launch | None
+) -> dict[str, Any]:
     def size(name: str) -> Field | None:
         value = settings.get(name)
         return Field(value, name, None) if type(value) is int and 0 < value < 2**40 else None
@@ -213,7 +215,7 @@ def _symbols(facts: Facts, settings: Settings, entry: Mapping[str, Any], reader:
     for flag in ("fc_norm", "norm_output", "norm_before_fc", "norm_before_residual"):
         symbols[flag] = bool(settings.first(reads.get(flag, []), False))
     symbols["use_aux_hidden_state"] = bool(settings.first(reads.get("use_aux_hidden_state", []), True))
-    symbols |= general_symbols(facts, settings, reader.release)
+    symbols |= general_symbols(facts, settings, reader.release, launch)
     names = [t.name for t in facts.tensors.values()]
     symbols["stored_domino"] = any(n.removeprefix("model.").startswith(("prefix_gru.", "embed_proj.")) for n in names)
     for name, since in entry.get("knows", {}).items():
@@ -245,6 +247,7 @@ def _behaviour(entry: Mapping[str, Any], symbols: Mapping[str, Any], reader: Rea
         wrong_size=reader.peek(rows.get("wrong_size"), "refuse"),
         native_names=reader.peek(rows.get("native_names"), {}),
         buffers=reader.peek(rows.get("buffers"), {}),
+        experts=reader.value(entry.get("experts"), {}),
     )
 
 

@@ -11,6 +11,7 @@ from ckptdoctor.facts.classes import is_ordinary
 from ckptdoctor.serving.class_lists import lists_of
 from ckptdoctor.serving.config_kinds import refused_kind, untried_kinds
 from ckptdoctor.serving.contracts import Evidence, Reader, Release
+from ckptdoctor.serving.kinds import reads_kind, unread_kind
 from ckptdoctor.serving.plan import Refusal
 from ckptdoctor.serving.settings import Settings, evaluate
 from ckptdoctor.serving.translating import ANY, translate
@@ -59,10 +60,8 @@ def understand(facts: Facts, release: Release) -> Understood:
     lacking = contract.raw.get("lacks", {}).get(facts.draft.algorithm)
     if lacking is not None:
         return ends(Refusal("class", str(lacking)))
-    if not _reads_kind(facts, release):
-        kinds = listing(sorted(_kinds(contract.raw)), 6)
-        values = {"engine": contract.name, "kind": facts.draft.algorithm_name, "kinds": kinds}
-        opens.append(Reason("open", "kind_not_read", values))
+    if not reads_kind(facts, release):
+        opens.append(unread_kind(facts, settings, reader))
         return ends(None)
     if broken & set(faults()["config_refused"]):
         return ends(Refusal("config", "config.json begins with a byte order mark"))
@@ -94,22 +93,6 @@ def understand(facts: Facts, release: Release) -> Understood:
         return Understood(settings, name, entry, reader.evidence, remarks=(remark,), opens=tuple(opens))
     remarks = _translation(facts, name, reader)
     return Understood(settings, name, entry, reader.evidence, remarks=remarks, opens=tuple(opens))
-
-
-def _kinds(raw: Mapping[str, Any]) -> set[str]:
-    """The kinds of drafts that the contract has classes for."""
-    return {kind for entry in raw["classes"].values() for kind in entry.get("algorithms", ())}
-
-
-def _reads_kind(facts: Facts, release: Release) -> bool:
-    """Whether the contract says anything of drafts of this kind: a class for it, or for the name in its config, or
-    that its classes are all there are."""
-    raw = release.contract.raw
-    if facts.draft.algorithm in _kinds(raw) or raw.get("all_kinds") or lists_of(release).are_read:
-        return True
-    listed = facts.config.document.object.get("architectures") if facts.config.document is not None else None
-    named = {row["name"] for row in raw["architectures"]} - {ANY}
-    return isinstance(listed, list) and any(isinstance(n, str) and n in named for n in listed)
 
 
 def _untyped(facts: Facts, settings: Settings, reader: Reader) -> list[Reason] | Refusal:

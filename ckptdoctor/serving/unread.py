@@ -10,7 +10,7 @@ from ckptdoctor.text import show
 
 __all__ = ["plan_of_unread"]
 
-_REFUSED = ("fork", "lacks", "damaged", "empty")
+_REFUSED = ("fork", "lacks", "damaged", "empty", "block_missing")
 """States of a GGUF file (`facts.containers.GgufDraft`) that the engine does not load."""
 
 
@@ -25,6 +25,9 @@ def plan_of_unread(facts: Facts, contract: Contract, version: str) -> LoadPlan:
     reason = f"{contract.name} finds no safetensors or PyTorch file"
     if found:
         reason = f"{contract.name} does not load {show(found[0].file)}"
+        blocks = next((g.blocks_missing for g in facts.files.ggufs if g.file == found[0].file), ())
+        if blocks:
+            reason += f": no tensor of block {blocks[0]} is stored, which the metadata counts"
     return LoadPlan(
         contract.engine, version, None, errors=(Refusal("load", reason),), outcome="refused", loading_executed=False
     )

@@ -96,6 +96,7 @@ def algorithms_page() -> str:
     for kind, rows in known.attention.items():
         parts.append(_parameters({"gqa": "attention", "mla": "latent attention"}[kind], rows))
     parts.append(_parameters("feed-forward", known.feed_forward))
+    parts.append(_parameters("feed-forward with experts, where the kind may have them", known.experts))
     names = [
         (code(name), entry["algorithm"], entry.get("variant", ""), entry.get("attention", ""))
         for name, entry in known.architectures.items()

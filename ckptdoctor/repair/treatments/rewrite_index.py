@@ -77,5 +77,7 @@ def _is_parameter(case: Case, canonical: str) -> bool:
         return True
     algorithm = known.algorithms[draft.algorithm]
     attention = [p for kind in known.attention.values() for p in kind]
-    table = ParameterTable(algorithm.parameters, (*algorithm.layer, *attention, *known.feed_forward), known)
+    table = ParameterTable(
+        algorithm.parameters, (*algorithm.layer, *attention, *known.feed_forward, *known.experts), known
+    )
     return table.find(canonical) is not None
