@@ -36,9 +36,7 @@ TOLD = "2 drafts: 1 with errors, 1 without; 1 not served as trained; 1 not known
 def test_text_names_the_sick_and_exits_with_1(tree: Path, tmp_path: Path) -> None:
     done = command(tree, "--out", tmp_path / "out", "--jobs", "1")
     assert done.returncode == 1
-    assert done.stdout.startswith(
-        f"{TOLD}\n\n  the worst first\n\n    drafts/sick: 1 error"
-    )
+    assert done.stdout.startswith(f"{TOLD}\n\n  the worst first\n\n    drafts/sick: 1 error")
     said = f"{TOLD}; all results are in {tmp_path}/out/results.jsonl"
     assert done.stderr == f"ckptdoctor: {said}\n"
     never = command(tree, "--out", tmp_path / "out", "--fail-on", "never")
