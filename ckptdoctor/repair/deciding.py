@@ -64,7 +64,7 @@ def joined(proposals: Sequence[Proposal]) -> list[Proposal]:
             rules = tuple(dict.fromkeys((*first.rules, *proposal.rules)))
             engines = tuple(dict.fromkeys((*first.engines, *proposal.engines)))
             sure = proposal if first.safety == "unsafe" else first
-            found[key] = replace(sure, rules=rules, engines=engines)
+            found[key] = replace(sure, rules=rules, engines=engines, read=first.read or proposal.read)
         else:
             found[key] = proposal
     return list(found.values())

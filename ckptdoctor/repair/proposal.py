@@ -85,7 +85,8 @@ class Proposal:
     """A repair that could be made: what it is called, what it does, and on what it rests.
 
     `rules` are the ids of the findings that it answers, `engines` the labels (`sglang==0.5.9`) of the releases that
-    these speak of. `assumption` is a sentence for people, None for a safe one.
+    these speak of. `assumption` is a sentence for people, None for a safe one. `read` says that what a finding tells of
+    an engine was read in its source and not executed, so that only an executed plan of the copy can be proof.
     """
 
     treatment: str
@@ -96,6 +97,7 @@ class Proposal:
     assumption: str | None = None
     rules: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
+    read: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -123,7 +125,8 @@ class Treatment:
 
     `serves` says of which engines it claims something that their plans have to bear out: those that were `named`, or,
     where none was, the `newest` releases; `""` for one that claims nothing. What a finding says of an engine is always
-    such a claim. `rests_on` are facts that it goes by beside those of the rule.
+    such a claim. `proof` is the part of a plan that has to be executed to bear it out, where the finding was only read:
+    `loading`, or `everything`. `rests_on` are facts that it goes by beside those of the rule.
     """
 
     name: str
@@ -132,4 +135,5 @@ class Treatment:
     refusals: Mapping[str, str] = field(default_factory=dict)
     assumptions: Mapping[str, str] = field(default_factory=dict)
     serves: str = ""
+    proof: str = "everything"
     rests_on: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ckptdoctor.errors import UsageError
 from ckptdoctor.findings import Finding
 from ckptdoctor.repair.proposal import Case, Proposal, Refusal, RefusedError
-from ckptdoctor.repair.proving import doubt
+from ckptdoctor.repair.proving import doubt, only_read
 from ckptdoctor.repair.receipts import Earlier
 from ckptdoctor.repair.registry import code_of, treatments
 from ckptdoctor.text import show
@@ -52,6 +52,7 @@ def proposed(case: Case, finding: Finding, earlier: Earlier) -> Proposal | Refus
         assumption=assumption,
         rules=(finding.rule,),
         engines=finding.engines,
+        read=only_read(case, finding),
     )
 
 

@@ -18,7 +18,7 @@ from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.outcomes import is_better, is_worse
 from ckptdoctor.text import show
 
-__all__ = ["as_served", "better", "claims", "doubt", "newest_of", "said_worse", "unproven", "worse"]
+__all__ = ["as_served", "better", "claims", "doubt", "newest_of", "only_read", "said_worse", "unproven", "worse"]
 
 
 def doubt(case: Case, finding: Finding, treatment: Treatment) -> str | None:
@@ -36,9 +36,15 @@ def doubt(case: Case, finding: Finding, treatment: Treatment) -> str | None:
         return said("guessed_kind", kind=show(draft.algorithm_name))
     if "draft.writer" in uncertain:
         return said("guessed_writer", writer=show(draft.writer.name))
-    if finding.engines:
-        return said("not_executed", engines=", ".join(show(engine.replace("==", " ")) for engine in finding.engines))
-    return said("likely")
+    # What an engine makes of the draft as it is need not be certain where an executed plan serves the copy.
+    return None if only_read(case, finding) else said("likely")
+
+
+def only_read(case: Case, finding: Finding) -> bool:
+    """Whether a finding is not certain because the contract of its engine was read and not executed, and for no other
+    reason."""
+    certain = finding.confidence is Confidence.CERTAIN
+    return bool(finding.engines) and not certain and not case.facts.uncertain
 
 
 def better(before: LoadPlan, after: LoadPlan) -> bool:
@@ -86,15 +92,18 @@ def said_worse(plan: LoadPlan) -> str:
 def unproven(proposal: Proposal, before: Sequence[LoadPlan], after: Sequence[LoadPlan], *, named: bool) -> str | None:
     """What a repair that was made on the way from the draft to the copy takes for granted, by the plans of both.
 
-    An engine that it was made for has to be `better` off, and every other one of which the treatment claims something
-    (`serves`) better off or as it was. Where none was named (`named` False), the plans are those of the newest
-    releases, of which at least one has to be better off. None where the plans bear the repair out, or where it claims
-    nothing.
+    An engine that it was made for has to be `better` off (by an executed plan, where the finding was only read), and
+    every other one of which the treatment claims something (`serves`) better off or as it was. Where none was named
+    (`named` False), the plans are those of the newest releases, of which at least one has to be better off. None where
+    the plans bear the repair out, or where it claims nothing.
     """
-    pairs, serves = list(zip(before, after, strict=True)), bool(treatments()[proposal.treatment].serves)
+    pairs, treatment = list(zip(before, after, strict=True)), treatments()[proposal.treatment]
     for old, new in pairs:
         mine = f"{old.engine}=={old.version}" in proposal.engines
-        if not (mine or serves) or better(old, new) or (as_served(old, new) and not mine):
+        executed = new.loading_executed if treatment.proof == "loading" else new.executed
+        if mine and proposal.read and new.outcome == "served" and not executed:
+            return said("not_executed", engine=new.label)
+        if not (mine or treatment.serves) or better(old, new) or (as_served(old, new) and not mine):
             continue
         return _short(new)
     if not named and not any(better(old, new) for old, new in pairs):

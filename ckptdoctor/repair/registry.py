@@ -30,6 +30,7 @@ def treatments() -> Mapping[str, Treatment]:
             refusals=row.get("refusals", {}),
             assumptions=row.get("assumptions", {}),
             serves=row.get("serves", ""),
+            proof=row.get("proof", "everything"),
             rests_on=tuple(row.get("rests_on", ())),
         )
         for row in rows
