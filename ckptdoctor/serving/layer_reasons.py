@@ -49,10 +49,11 @@ def layer_reasons(captured: Captured, trained: Trained) -> list[Reason]:
 
 def _open(right: tuple[int, ...], trained: Trained, readings: Sequence[tuple[int, ...]]) -> Reason:
     """The release captures what one of several readings says."""
-    if trained.boundaries is None or (right == trained.boundaries and not trained.supported):
+    if trained.boundaries is None:
         return Reason("open", "trained_either", {"because": trained.because})
     if right == trained.boundaries and (not trained.contested or len(readings) < 2):
-        return Reason("aside", "trained_unknown", {"because": trained.because})
+        kind = "trained_unknown" if trained.supported else "trained_likely"
+        return Reason("aside", kind, {"because": trained.because})
     other = next((r for r in readings if r != right), right)
     values = {"captured": numbers(right), "trained": numbers(other), "because": trained.because}
     return Reason("open", "two_readings", values)

@@ -19,7 +19,7 @@ RESTS_ON: Mapping[str, tuple[str, ...]] = {
     ),
     "capture": ("late_errors", "captured", "capture_causes", "captures_neither"),
     "wiring": ("wiring", "wiring_causes"),
-    "everything": ("errors", "causes", "opens", "outcome", "reasons"),
+    "everything": ("errors", "causes", "opens", "outcome", "reasons", "doubt"),
     "nothing": (
         "engine", "version", "label", "model_class", "other_class", "is_refused", "executed", "loading_executed",
         "capture_executed", "wiring_executed", "trained", "trained_certain", "readings", "better", "elsewhere",
@@ -40,7 +40,8 @@ _STAGES = {
 }
 _LATE = ("start", "first_forward")
 _OF_CAPTURE = (
-    "other_layers", "shifted_layers", "two_readings", "trained_unknown", "trained_either", "target_absent",
+    "other_layers", "shifted_layers", "two_readings", "trained_unknown", "trained_either", "trained_likely",
+    "target_absent",
     "target_unlisted", "no_targets",
 )  # fmt: skip
 _OF_LOADING = ("parameters_left", "biases_left", "norms_at_ones", "size_changed")
@@ -174,6 +175,11 @@ class LoadPlan:
         if self.outcome == "unknown":
             return tuple(dict.fromkeys(reason.text for reason in self.opens if reason.level == "open"))
         return tuple(cause.text for cause in self.causes if cause.level == self.outcome)
+
+    @property
+    def doubt(self) -> str:
+        """What has to be said beside `served`: that the trained layers are likely these, and not proven. Else empty."""
+        return next((r.text for r in self.opens if r.kind == "trained_likely"), "")
 
     @property
     def unproven(self) -> tuple[str, ...]:

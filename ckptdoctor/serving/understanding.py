@@ -74,7 +74,7 @@ def understand(facts: Facts, release: Release) -> Understood:
     untyped = _untyped(facts, settings, reader)
     if isinstance(untyped, Refusal):
         return ends(untyped)
-    opens += [*untyped, *_open_values(facts, settings, broken, contract.raw["config_kinds"])]
+    opens += [*untyped, *_open_values(facts, settings, broken, reader)]
     rows = [r for r in contract.raw["architectures"] if reader.holds(r) and _chosen(r, facts, settings)]
     names = _names(settings, facts, reader)
     if not names and not any(r["name"] == ANY for r in rows):
@@ -119,14 +119,13 @@ def _untyped(facts: Facts, settings: Settings, reader: Reader) -> list[Reason] |
     return []
 
 
-def _open_values(facts: Facts, settings: Settings, broken: set[str], tables: Mapping[str, Any]) -> Iterator[Reason]:
+def _open_values(facts: Facts, settings: Settings, broken: set[str], reader: Reader) -> Iterator[Reason]:
     """What is open because of odd values, or of a declared quantisation."""
-    if (
-        facts.draft.malformed
-        or broken & set(faults()["odd_values"])
-        or untried_kinds(settings, tables)
-        or (facts.config.document is not None and untried_kinds(Settings(facts.config.document.object), tables))
-    ):
+    tables, tried = reader.contract.raw["config_kinds"], reader.peek(reader.contract.raw.get("tried_kinds"), {})
+    stored = Settings(facts.config.document.object if facts.config.document is not None else {})
+    odd = {field.key for field in facts.draft.malformed}
+    odd |= {*untried_kinds(settings, tables), *untried_kinds(stored, tables)}
+    if broken & set(faults()["odd_values"]) or any(stored.type_of(key) not in tried.get(key, ()) for key in odd):
         yield Reason("open", "odd_values")
     if (scheme := _scheme(facts, settings)) is not None:
         yield Reason("open", "scheme", {"scheme": scheme})
