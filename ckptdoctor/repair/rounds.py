@@ -111,8 +111,7 @@ def run(
         base, state = state, state.after(edit for proposal in batch for edit in proposal.edits)
         course.made += batch
         bases += [base] * len(batch)
-        if _renumbers(now, batch):
-            provenance = NOTHING_SAID
+        provenance = _said_of_ids(now, batch, provenance)
         now = look(state.checkpoint, provenance)
     stay = tuple(unfixed(finding, answer, options, wanted, course) for finding, answer in answers)
     still = {a.key for _, a in answers if isinstance(a, Proposal)}
@@ -180,10 +179,15 @@ def _converted_first(
     return [p for p in batch if p not in changing]
 
 
-def _renumbers(now: Survey, batch: Sequence[Proposal]) -> bool:
-    """Whether a step writes the captured layers in other numbers: then they are no longer in the trainer's."""
+def _said_of_ids(now: Survey, batch: Sequence[Proposal], provenance: Provenance) -> Provenance:
+    """What holds of the ids once these steps are made: numbers that were written for a release are that release's, and
+    no longer the trainer's."""
     places = {source.key for source in now.facts.draft.aux.sources}
-    return any(isinstance(e, SetConfig) and e.key in places for p in batch for e in p.edits)
+    for step in batch:
+        if any(isinstance(e, SetConfig) and e.key in places for e in step.edits):
+            engine, _, release = step.engines[0].partition("==") if step.engines else ("", "", "")
+            return Provenance(None, (engine, release)) if release else NOTHING_SAID
+    return provenance
 
 
 def _case(now: Survey, options: Options, provenance: Provenance) -> Case:

@@ -31,6 +31,7 @@ _WORST_FIRST = (("broken", "broken"), ("unknown", "open"), ("degraded", "degrade
 _TAKEN = "the target's takes its place"
 # The tensors that belong to a flag: where the flag is told, they are not told again.
 _OF_FLAG = {"norm_before_fc": "input_norm.", "fc_norm": "fc_norm."}
+_WRONG_MAPS = ("absolute", "offset_twice", "damaged", "zeros_never_loaded")
 # Parameters that training changes and that not every release has a place for.
 _LEARNED = (
     "q_proj.bias", "k_proj.bias", "v_proj.bias", "o_proj.bias", "gate_proj.bias", "up_proj.bias", "down_proj.bias",
@@ -77,7 +78,7 @@ def settle(plan: LoadPlan, facts: Facts, captured: Captured, trained: Trained, w
     if by_states and captured.final and _passes_over_fc(captured, wires):
         # No release that applies no fc reads what it built for it.
         plan = replace(plan, parameters=tuple(replace(p, used=p.used and not _is_fc(p.name)) for p in plan.parameters))
-    late = _state_count(captured, wires, fc) if by_states else ()
+    late = (*_state_count(captured, wires, fc), *_state_width(facts, wires, fc)) if by_states else _own_width(facts)
     of_layers = (replace(error, about="layers") for error in captured.refusals)
     if wires.map_absent == "refuse" and plan.wiring.get("map") is None:
         late = (Refusal("start", "no d2t is stored, and this release does not start without one"), *late)
@@ -171,6 +172,25 @@ def _state_count(captured: Captured, wires: Wires, fc: str | None) -> tuple[Refu
     return (Refusal("first_forward", f"{found} {numbers(extend)}, and fc takes {wires.aux_count}", "layers"),)
 
 
+def _state_width(facts: Facts, wires: Wires, fc: str | None) -> tuple[Refusal, ...]:
+    """A loud error at the first forward when the target's states are of another width than fc was built for."""
+    wide = None if facts.target is None else facts.target.hidden_size
+    if fc != "applied" or wires.width is None or wide is None or isinstance(wide, Unknown) or wide == wires.width:
+        return ()
+    return (Refusal("first_forward", f"the target's states are {wide} wide, and fc takes states of {wires.width}"),)
+
+
+def _own_width(facts: Facts) -> tuple[Refusal, ...]:
+    """The same for a draft of the final state, whose fc takes twice its own width."""
+    wide = None if facts.target is None else facts.target.hidden_size
+    own = facts.draft.hidden_size
+    if facts.draft.algorithm != "eagle1" or wide is None or isinstance(wide, Unknown) or isinstance(own, Unknown):
+        return ()
+    if wide == own:
+        return ()
+    return (Refusal("first_forward", f"the target's state is {wide} wide, and the draft's fc takes one of {own}"),)
+
+
 def _wiring(plan: LoadPlan, facts: Facts, wires: Wires, fc: str | None) -> list[Reason]:
     found: list[Reason] = []
     vocab = facts.vocab
@@ -190,7 +210,7 @@ def _wiring(plan: LoadPlan, facts: Facts, wires: Wires, fc: str | None) -> list[
             found.append(Reason("broken", "map_ignored"))
     if not mapped and wires.map_absent == "token_zero":
         found.append(Reason("broken", "map_token_zero"))
-    if mapped and not isinstance(vocab.verdict, Unknown) and vocab.verdict in ("absolute", "offset_twice", "damaged"):
+    if mapped and not isinstance(vocab.verdict, Unknown) and vocab.verdict in _WRONG_MAPS:
         found.append(Reason("broken", "map_wrong", {"verdict": vocab.verdict.replace("_", " ")}))
     return found
 

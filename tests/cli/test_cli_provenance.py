@@ -66,6 +66,14 @@ def test_fix_leaves_ids_alone_where_nobody_said_what_they_mean(story: Path, tmp_
     assert not (tmp_path / "copy").exists()
 
 
+def test_fix_rewrites_ids_where_somebody_said_what_they_mean(story: Path, tmp_path: Path) -> None:
+    args = ["--target", str(story / "target"), "--engine", "sglang==0.5.12", "--select", "ids-for-engine"]
+    said = ["--captured-with", "sglang==0.5.14", "--unsafe"]
+    assert run(["fix", str(story), "--out", str(tmp_path / "copy"), *args, *said]) == 0
+    config = json.loads((tmp_path / "copy" / "config.json").read_text(encoding="utf-8"))
+    assert config["eagle_config"]["eagle_aux_hidden_state_layer_ids"] == [1, 29, 57]
+
+
 def test_compat_takes_the_release_that_captured(capsys: Capture, story: Path) -> None:
     run(
         [

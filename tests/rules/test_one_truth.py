@@ -34,7 +34,7 @@ BEYOND_PLANS = {
     "AUX001", "AUX003", "AUX009", "QNT020",  # which list a release reads, the training, the target
 }  # fmt: skip
 """Rules that know worse of an engine than its plan can."""
-NOT_PLANNED_YET = {"ART015", "BLK018", "BLK022", "GEO019", "GEO020", "ROP009", "VOC010", "VOC013"}
+NOT_PLANNED_YET = {"BLK018", "BLK022", "ROP009", "VOC013"}
 """Rules that know worse of an engine than its plan does, and that a contract could say."""
 
 
