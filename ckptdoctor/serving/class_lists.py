@@ -43,11 +43,15 @@ class ClassLists:
 
         None, too, for a class that hands on what it does not have to the model inside of it.
         """
+        asked = self.release.peek(_as_timeline(self.raw.get("asks", {}).get(algorithm, ())))
+        found = [self.has_way(how, name) for how in asked or ()]
+        return True if True in found else False if found and None not in found else None
+
+    def has_way(self, how: str, name: str) -> bool | None:
+        """Whether the class has the setter or interface `how`; None for one that hands on what it does not have."""
         if self._has("forwarding", self.raw.get("forwarding"), name):
             return None
-        asked = self.release.peek(_as_timeline(self.raw.get("asks", {}).get(algorithm, ())))
-        found = [self._has(how, self.raw.get("captures", {}).get(how), name) for how in asked or ()]
-        return True if True in found else False if found and None not in found else None
+        return self._has(how, self.raw.get("captures", {}).get(how), name)
 
     def knows_model_type(self, kind: str) -> bool | None:
         """Whether configs with this model_type are read without code of their own."""
@@ -55,8 +59,9 @@ class ClassLists:
 
     def source_of(self, what: str) -> Mapping[str, Any]:
         """The list `what` (`registered`, `captures`, `model_types`) as an entry that an answer rests on."""
-        # The engine itself was asked for its interfaces alone.
-        executed = what == "captures" and self.at in self.raw.get("executed", ())
+        # In some releases the engine itself was asked: for the names that it registers, or for its interfaces.
+        asked = {"captures": self.raw.get("executed", ()), **self.raw.get("asked", {})}
+        executed = self.at in asked.get(what, ())
         source = str(self.raw.get("sources", {}).get(what, ""))
         return {"from": self.at, "source": source, "evidence": "executed" if executed else "read"}
 

@@ -193,7 +193,10 @@ def _marks(engine: str) -> tuple[str, ...]:
     contract = contracts()[engine]
     found: set[str] = set()
     stack: list[Any] = [contract.raw, contract.targets, contract.lists]
-    found |= {str(release) for release in contract.lists.get("executed", ())}
+    asked = (contract.lists.get("executed", ()), *contract.lists.get("asked", {}).values())
+    found |= {str(release) for releases in asked for release in releases}
+    # What holds of such a release need not hold of the next one.
+    found |= {after for after in contract.releases if any(_next(contract, str(r)) == after for rs in asked for r in rs)}
     while stack:
         value = stack.pop()
         if isinstance(value, Mapping):
@@ -207,6 +210,11 @@ def _marks(engine: str) -> tuple[str, ...]:
             stack += value
     # Under `classes` a translation names classes, the targets name releases.
     return tuple(sorted(mark for mark in found if _is_release(mark, contract.scheme)))
+
+
+def _next(contract: Contract, release: str) -> str | None:
+    at = contract.releases.index(release) if release in contract.releases else len(contract.releases)
+    return contract.releases[at + 1] if at + 1 < len(contract.releases) else None
 
 
 def _is_release(text: str, scheme: str) -> bool:

@@ -67,7 +67,7 @@ def _wrong(phases: Mapping[str, Sequence[int]], trained: Trained, readings: Sequ
 
     nearest = min(readings, key=lambda r: (worst(r) == "far", r != trained.boundaries))
     wrong = {p: b for p, b in phases.items() if b != nearest}
-    told = (nearest,) if trained.certain or trained.boundaries is not None else readings
+    told = (nearest,) if trained.certain else readings
     values = {
         "captured": _in_phases(wrong, len(phases)),
         "trained": " or ".join(numbers(r) for r in told),
