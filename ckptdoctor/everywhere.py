@@ -24,7 +24,7 @@ class Everywhere:
     `told`: other findings say what is wrong with it. `engines` are the names of the main engines, `newest` is what the
     newest release of each does, with the first reason. `not_known` names the other engines of which nobody knows.
     `by_class`: in no main engine a value of the config, or the target, is in the way, so that the draft itself is what
-    nobody serves: its class, its format, or what becomes of its tensors. `converted`: its trainer writes this kind of
+    nobody serves: its class, or its format. `converted`: its trainer writes this kind of
     draft in a form of its own, which is converted before it is served.
     """
 
@@ -60,7 +60,7 @@ def everywhere(
 
 
 def _by_class(plan: LoadPlan) -> bool:
-    return not plan.errors or plan.errors[0].stage == "class" or plan.errors[0].about == "format"
+    return plan.other_class or any(e.stage == "class" or e.about == "format" for e in plan.errors[:1])
 
 
 def _is_converted(facts: Facts) -> bool:

@@ -119,12 +119,11 @@ def _supported(reader: Reader, row: Mapping[str, Any] | None, target: Target, ki
     if row is None or "*" not in row["classes"]:
         # What a start asks the class for: a list read whole is proof either way, a row without a list is one way only.
         passes = None if target.architecture is None else lists.captures(kind, target.architecture)
-        if passes is not None:
-            reader.note(lists.source_of("captures"))
         since = row["classes"].get(target.architecture) if row is not None else None
         if not passes and since is not None and not reader.has_reached(str(since)):
             return [Refusal("start", f"{name} cannot pass captured states on before {engine} {since}")]
         if passes is False:
+            reader.note(lists.source_of("captures"))
             return [Refusal("start", f"{name} cannot pass captured states on in this release")]
     gone = row.get("removed", {}).get(target.architecture) if row is not None else None
     if gone is not None and reader.has_reached(str(gone)):

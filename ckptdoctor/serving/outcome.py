@@ -78,7 +78,9 @@ def settle(plan: LoadPlan, facts: Facts, captured: Captured, trained: Trained, w
     if by_states and captured.final and _passes_over_fc(captured, wires):
         # No release that applies no fc reads what it built for it.
         plan = replace(plan, parameters=tuple(replace(p, used=p.used and not _is_fc(p.name)) for p in plan.parameters))
-    late = (*_state_count(captured, wires, fc), *_state_width(facts, wires, fc)) if by_states else _own_width(facts)
+    late = _state_count(captured, wires, fc) if by_states else ()
+    if not plan.errors:
+        late = (*late, *(_state_width(facts, wires, fc) if by_states else _own_width(facts)))
     of_layers = (replace(error, about="layers") for error in captured.refusals)
     if wires.map_absent == "refuse" and plan.wiring.get("map") is None:
         late = (Refusal("start", "no d2t is stored, and this release does not start without one"), *late)
