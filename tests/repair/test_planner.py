@@ -148,7 +148,9 @@ def test_notes_are_left_alone_unless_they_are_named(built: Built, tmp_path: Path
 
 def test_a_note_is_treated_where_a_named_engine_gains(built: Built, tmp_path: Path) -> None:
     folder = built.path(RECIPES["automodel-eagle3"])
-    outcome = fix(folder, tmp_path / "copy", engines=["vllm==0.33.0"])
+    # Without the target nobody knows whether the engine serves the copy, so that nothing is proven.
+    assert fix(folder, tmp_path / "copy", engines=["vllm==0.33.0"]).plan.steps == ()
+    outcome = fix(folder, tmp_path / "copy", target=folder / "target", engines=["vllm==0.33.0"])
     assert "strip-prefix" in [step.treatment for step in outcome.plan.steps]
     assert outcome.plan.after.plans[0].outcome == "served"
 
