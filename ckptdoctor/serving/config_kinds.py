@@ -5,7 +5,7 @@ The tables stand in `rules/serving/config-kinds.yaml`; `config` of a contract sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ckptdoctor.serving.settings import Settings
@@ -60,11 +60,20 @@ def refused_kind(settings: Settings, config: Mapping[str, Any], tables: Mapping[
 
 def untried_kinds(settings: Settings, tables: Mapping[str, Any]) -> list[str]:
     """The keys whose kind of value was never tried, and sizes that are none."""
-    return [
-        key
-        for key, kinds in tables["usual"].items()
-        if settings.type_of(key) not in ("absent", *kinds) or (key in _FOLLOW and _is_no_size(settings.get(key)))
-    ]
+    usual, found = tables["usual"], []
+    for key in _keys_there(settings, usual):
+        if settings.type_of(key) not in usual[key] or (key in _FOLLOW and _is_no_size(settings.get(key))):
+            found.append(key)
+    return found
+
+
+def _keys_there(settings: Settings, usual: Mapping[str, Any]) -> Iterator[str]:
+    """The keys of the table that the config has: most of those that it names are in no config together."""
+    for key, value in settings.values.items():
+        if key in usual:
+            yield key
+        if isinstance(value, Mapping):
+            yield from (nested for inner in value if (nested := f"{key}.{inner}") in usual)
 
 
 def uncertain_sizes(settings: Settings) -> set[str]:

@@ -123,8 +123,9 @@ def _open_values(facts: Facts, settings: Settings, broken: set[str], reader: Rea
     """What is open because of odd values, or of a declared quantisation."""
     tables, tried = reader.contract.raw["config_kinds"], reader.peek(reader.contract.raw.get("tried_kinds"), {})
     stored = Settings(facts.config.document.object if facts.config.document is not None else {})
-    odd = {field.key for field in facts.draft.malformed}
-    odd |= {*untried_kinds(settings, tables), *untried_kinds(stored, tables)}
+    odd = {field.key for field in facts.draft.malformed}.union(untried_kinds(stored, tables))
+    if settings.values.keys() - stored.values.keys():  # a translation, or defaults of this release
+        odd.update(untried_kinds(settings, tables))
     if broken & set(faults()["odd_values"]) or any(stored.type_of(key) not in tried.get(key, ()) for key in odd):
         yield Reason("open", "odd_values")
     if (scheme := _scheme(facts, settings)) is not None:
