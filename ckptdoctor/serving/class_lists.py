@@ -82,12 +82,17 @@ def _names(engine: str, what: str, at: str) -> frozenset[str]:
 
 def lists_of(release: Release) -> ClassLists:
     """The lists that hold in `release`. A release between or after those that were read takes the one before it."""
-    raw = release.contract.lists
-    at: str | None = None
-    for read in raw.get("read", ()):
-        if release.has_reached(str(read)):
+    return ClassLists(release, release.contract.lists, _read_at(release.contract.engine, release.version))
+
+
+@lru_cache(maxsize=1024)
+def _read_at(engine: str, version: str) -> str | None:
+    """The last release up to `version` whose lists were read."""
+    contract, at = contracts()[engine], None
+    for read in contract.lists.get("read", ()):
+        if Release(contract, version).has_reached(str(read)):
             at = str(read)
-    return ClassLists(release, raw, at)
+    return at
 
 
 def _as_timeline(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -83,17 +83,13 @@ class Release:
     version: str
 
     @cached_property
-    def _order(self) -> tuple[Any, ...]:
-        return parse_release(self.version, self.contract.scheme)
-
-    @cached_property
     def is_read(self) -> bool:
         """Whether the contract was read at this very release."""
         return self.contract.scheme == "undated" or self.version in self.contract.releases
 
     def has_reached(self, release: str) -> bool:
         """Whether this release is `release` or a later one."""
-        return self._order >= parse_release(release, self.contract.scheme)
+        return _is_reached(self.version, release, self.contract.scheme)
 
     def holds(self, row: Mapping[str, Any]) -> bool:
         """Whether a row with optional `from` and `until` applies to this release (`until` is the first without it)."""
@@ -167,6 +163,11 @@ class Reader:
     def peek(self, timeline: Sequence[Mapping[str, Any]] | None, default: Any = None) -> Any:
         """As `Release.peek`."""
         return self.release.peek(timeline, default)
+
+
+@lru_cache(maxsize=1 << 16)
+def _is_reached(version: str, release: str, scheme: str) -> bool:
+    return parse_release(version, scheme) >= parse_release(release, scheme)
 
 
 @lru_cache(maxsize=4096)

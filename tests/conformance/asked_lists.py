@@ -3,7 +3,8 @@
     python -m tests.conformance.asked_lists [ENGINE==RELEASE…]
 
 For each release of environments.py that is named (default: those of `asked` in the files) its own registry is imported
-on a CPU, and its names, and the setters of the classes that can be imported here, are compared with the lists. Exits with 1 where one differs. A class whose module cannot be imported on this machine says nothing.
+on a CPU, and its names, and the setters of the classes that can be imported here, are compared with the lists. Exits
+with 1 where one differs. A class whose module cannot be imported on this machine says nothing.
 """
 
 from __future__ import annotations
