@@ -28,6 +28,7 @@ from ckptdoctor.serving.quantised import as_built, scheme_refusals
 from ckptdoctor.serving.refusals import general_symbols, in_order, row_refusals
 from ckptdoctor.serving.releases import remark_on
 from ckptdoctor.serving.settings import Settings, evaluate
+from ckptdoctor.serving.sharing import is_shared, padded
 from ckptdoctor.serving.training import trained_boundaries
 from ckptdoctor.serving.understanding import Understood, damage, understand
 from ckptdoctor.serving.unread import plan_of_unread
@@ -284,8 +285,8 @@ def _parameters(
     for item in built:
         keys = tuple(loaded.keys.get(item.name, ()))
         missing = tuple(p for p in item.parts if p not in loaded.parts.get(item.name, set())) if keys else ()
-        shared = _is_shared(item, keys, entry, settings, symbols, reader)
-        shape = _padded(item, reader.release)
+        shared = is_shared(item, keys, entry, settings, symbols, reader)
+        shape = padded(item, reader.release)
         found.append(Parameter(item.name, shape, item.initial, keys, missing, shared, item.used))
     return tuple(found)
 
@@ -296,43 +297,3 @@ def _beside(facts: Facts) -> tuple[Reason, ...]:
     if quant is None or not quant.says_nothing:
         return ()
     return (Reason("open", "quant_file", {"file": show(quant.file)}),)
-
-
-def _padded(item: Built, release: Release) -> tuple[int, ...] | None:
-    """The shape as built: engines round the rows of embedding and head up, and fill the rest with zeros."""
-    padding = release.contract.raw.get("vocab_padding")
-    if padding is None or item.shape is None or item.role not in ("embedding", "head"):
-        return item.shape
-    rows = padding["rows"]
-    return (-(-item.shape[0] // rows) * rows, *item.shape[1:])
-
-
-def _is_shared(
-    item: Built,
-    keys: tuple[str, ...],
-    entry: Mapping[str, Any],
-    settings: Settings,
-    symbols: Mapping[str, Any],
-    reader: Reader,
-) -> bool:
-    """Whether the target's tensor takes this parameter's place after loading."""
-    if item.role not in ("head", "embedding"):
-        return False
-    variant = reader.value(entry["behaviours"].get(item.role), "own")
-    hidden, width = symbols["H"], symbols["T"]
-    draft_size = settings.get("draft_vocab_size")
-    if variant == "target":
-        return True
-    if variant == "own_if_stored":
-        return not keys
-    if variant == "own_if_named":  # a name in the file is enough, whether the tensor was loaded or not
-        return not settings.stores("embed_tokens" if item.role == "embedding" else "lm_head")
-    if variant == "target_if_same_shape":
-        if item.role == "head":
-            return bool(symbols["TV"]) and symbols["D"] == symbols["TV"]
-        return bool(hidden == width)
-    if variant == "target_unless_target_hidden_size_differs":
-        return bool(hidden == width) or draft_size is None
-    if variant == "own_unless_draft_vocab_size_is_null":
-        return draft_size is None
-    return False
