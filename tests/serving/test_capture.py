@@ -176,13 +176,33 @@ def of_depth(architecture: str | None, model_type: str = "llama") -> Target:
     return replace(known, architecture=architecture, model_type=model_type)
 
 
-@pytest.mark.parametrize("architecture", ["GPT2LMHeadModel", None])
-def test_a_target_that_no_contract_has_is_not_guessed(architecture: str | None) -> None:
-    found = capture(
-        Release(contracts()["sglang"], "0.5.9"), Settings({}), of_depth(architecture), None, "eagle3", False
-    )
+def test_a_target_without_a_class_is_not_guessed() -> None:
+    found = capture(Release(contracts()["sglang"], "0.5.9"), Settings({}), of_depth(None), None, "eagle3", False)
     assert dict(found.phases) == dict.fromkeys(PHASES)
     assert [reason.kind for reason in found.opens] == ["target_unlisted"]
+    assert found.refusals == ()
+
+
+@pytest.mark.parametrize(
+    ("engine", "release", "kind", "architecture", "passes"),
+    [
+        ("sglang", "0.5.9", "eagle3", "GPT2LMHeadModel", False),
+        ("sglang", "0.5.23", "eagle3", "Qwen2ForCausalLM", True),
+        ("sglang", "0.5.23", "dflash", "Qwen2ForCausalLM", False),
+        ("sglang", "0.5.11", "dflash", "Qwen3_5ForConditionalGeneration", True),
+        ("vllm", "0.33.0", "eagle3", "Glm4MoeForCausalLM", False),
+        ("vllm", "0.33.0", "dflash", "Qwen3ForCausalLM", True),
+    ],
+)
+def test_a_whole_list_says_whether_a_target_class_passes_states_on(
+    engine: str, release: str, kind: str, architecture: str, passes: bool
+) -> None:
+    """SGLang asks for a setter of its own for each kind of draft, vLLM for one interface."""
+    settings = Settings({"target_layer_ids": [1, 2], "num_hidden_layers": 2})
+    view = Release(contracts()[engine], release)
+    found = capture(view, settings, of_depth(architecture), None, kind, kind == "dflash")
+    stops = [refusal.reason for refusal in found.refusals if "cannot pass captured states on" in refusal.reason]
+    assert bool(stops) is not passes
 
 
 @pytest.mark.parametrize(
