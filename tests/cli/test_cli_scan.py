@@ -37,6 +37,8 @@ def test_defaults(runner: CliRunner, fake_scan: Any, make_report: MakeReport) ->
             "ignore": [],
             "engines": [],
             "launch": None,
+            "trained_with": None,
+            "captured_with": None,
             "token_counts": None,
             "deep": False,
             "against": None,
@@ -56,9 +58,7 @@ def test_all_options(runner: CliRunner, fake_scan: Any, tmp_path: Path) -> None:
         "--select", "KEY001,GEO, AUX002", "--select", "VOC", "--ignore", "GEO001,", "--fail-on", "note",
         "--color", "never", "--format", "json", "--engine", "sglang==0.5.9, vllm", "--engine", "installed",
         "--launch", "python -m sglang.launch_server", "--token-counts", "counts.json",
-        "--deep",
-        "--against",
-        "old",
+        "--trained-with", "specforge", "--captured-with", "sglang==0.5.9", "--deep", "--against", "old",
     )  # fmt: skip
     assert result.exit_code == 0
     assert fake_scan.calls == [
@@ -70,6 +70,8 @@ def test_all_options(runner: CliRunner, fake_scan: Any, tmp_path: Path) -> None:
             "ignore": ["GEO001"],
             "engines": ["sglang==0.5.9", "vllm", "installed"],
             "launch": "python -m sglang.launch_server",
+            "trained_with": "specforge",
+            "captured_with": "sglang==0.5.9",
             "token_counts": "counts.json",
             "deep": True,
             "against": "old",
