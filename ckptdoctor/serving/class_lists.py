@@ -35,16 +35,16 @@ class ClassLists:
     @property
     def may_fall_back(self) -> bool:
         """Whether a name that the Transformers library knows is served without a class of the engine's own."""
-        rows = [{**row, "value": row["transformers"]} for row in self.raw.get("fallback", ())]
-        return bool(self.release.peek(rows, False))
+        reached = [r for r in self.raw.get("fallback", ()) if self.release.has_reached(str(r["from"]))]
+        return bool(reached) and bool(reached[-1]["transformers"])
 
     def captures(self, algorithm: str, name: str) -> bool | None:
         """Whether the target class `name` has what a start with a draft of this algorithm asks it for.
 
         None, too, for a class that hands on what it does not have to the model inside of it.
         """
-        asked = self.release.peek(_as_timeline(self.raw.get("asks", {}).get(algorithm, ())))
-        found = [self.has_way(how, name) for how in asked or ()]
+        asked = _asked(self.release.contract.engine, self.release.version, algorithm)
+        found = [self.has_way(how, name) for how in asked]
         return True if True in found else False if found and None not in found else None
 
     def has_way(self, how: str, name: str) -> bool | None:
@@ -95,5 +95,10 @@ def _read_at(engine: str, version: str) -> str | None:
     return at
 
 
-def _as_timeline(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [{**row, "value": row["any_of"]} for row in rows]
+@lru_cache(maxsize=1024)
+def _asked(engine: str, version: str, algorithm: str) -> tuple[str, ...]:
+    """The setters or interfaces of which a start with a draft of this algorithm wants one."""
+    contract = contracts()[engine]
+    rows = contract.lists.get("asks", {}).get(algorithm, ())
+    reached = [row for row in rows if Release(contract, version).has_reached(str(row["from"]))]
+    return tuple(reached[-1]["any_of"]) if reached else ()

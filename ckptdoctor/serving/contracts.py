@@ -107,11 +107,18 @@ class Release:
         return Reader(self)
 
     def _row(self, timeline: Sequence[Mapping[str, Any]] | None) -> Mapping[str, Any] | None:
-        found: Mapping[str, Any] | None = None
-        for row in timeline or ():
-            if self.has_reached(str(row["from"])):
-                found = row
-        return found
+        if not timeline:
+            return None
+        key = (id(timeline), self.version)
+        known = _ROWS.get(key)
+        if known is None or known[0] is not timeline:
+            reached = [row for row in timeline if self.has_reached(str(row["from"]))]
+            known = _ROWS[key] = (timeline, reached[-1] if reached else None)
+        return known[1]
+
+
+_ROWS: dict[tuple[int, str], tuple[Sequence[Mapping[str, Any]], Mapping[str, Any] | None]] = {}
+"""The entry of each timeline that holds in a release. The timeline is kept with it, so that no other takes its id."""
 
 
 @dataclass

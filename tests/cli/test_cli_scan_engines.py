@@ -35,16 +35,47 @@ def scan_json(capsys: Capture, path: str, *args: str) -> dict[str, Any]:
     return dict(found)
 
 
+def unfolded(text: str) -> str:
+    return re.sub(r"\n +", " ", text)
+
+
 def test_a_broken_release_is_an_error_and_another_is_none(capsys: Capture) -> None:
     args = ("--target", target(LLAMA), "--engine")
-    code, out = scan(capsys, draft(LLAMA), *args, "vllm==0.22.0")
+    code, out = scan(capsys, draft(LLAMA), *args, "sglang==0.5.9")
     assert code == 1
-    assert "      on: vllm==0.22.0\n" in out
-    assert "\n  serving\n    vllm 0.22.0: broken without a message (" in out
-    assert "captures boundaries [1, 3, 4]; trained on [2, 4, 5])\n" in re.sub(r"\n +", " ", out)
+    assert "\n  1 error\n\n    KEY017 parameters-left-initial\n" in out
+    assert "      on: sglang==0.5.9\n" in out
+    assert "\n  serving\n    sglang 0.5.9: broken without a message (4 of 11 parameters keep their" in out
     code, out = scan(capsys, draft(LLAMA), *args, "vllm==0.23.0")
     assert code == 0
     assert "\n  serving\n    vllm 0.23.0: served as trained\n" in out
+
+
+def test_a_release_that_is_one_layer_off_is_a_warning(capsys: Capture) -> None:
+    args = ("--target", target(LLAMA), "--trained-with", "model-optimizer", "--engine")
+    code, out = scan(capsys, draft(LLAMA), *args, "vllm==0.22.0")
+    assert code == 0
+    assert "\n  1 warning\n\n    AUX016 captured-layers-shifted\n" in out
+    assert "      on: vllm==0.22.0\n" in out
+    assert "\n  serving\n    vllm 0.22.0: degraded (" in out
+    off = "captures boundaries [1, 3, 4]; trained on [2, 4, 5]: each at most one layer off"
+    assert f"vllm 0.22.0: degraded ({off}) " in unfolded(out)
+    assert f" vllm 0.22.0 {off}. on: " in unfolded(out)
+    assert "\n  1 warning, 1 note; 4 rules not judged\n" in out
+    _, out = scan(capsys, draft(LLAMA), *args, "vllm==0.23.0")
+    assert "AUX016" not in out
+
+
+def test_without_the_writer_it_is_open_which_layers_were_trained(capsys: Capture) -> None:
+    """A habit of the writer proves nothing: it is said what decides, and no headline says that all is well."""
+    code, out = scan(capsys, draft(LLAMA), "--target", target(LLAMA), "--engine", "vllm==0.22.0")
+    assert code == 0
+    assert "\n  1 warning\n\n    AUX014 captured-layers-open\n" in out
+    assert (
+        "vllm 0.22.0: not known (whether [1, 3, 4] or [2, 4, 5] was trained: Model-Optimizer names the layers"
+        " whose output is taken; --trained-with or --captured-with decides)"
+    ) in unfolded(out)
+    assert "\n  1 warning, 1 note; 4 rules not judged; vllm 0.22.0: not known\n" in out
 
 
 @pytest.mark.parametrize("engines", [["vllm==0.22.0,sglang==0.5.9"], ["vllm==0.22.0", " SGLang==0.5.9 ,"]])
@@ -52,7 +83,7 @@ def test_several_releases(capsys: Capture, engines: list[str]) -> None:
     named = [word for engine in engines for word in ("--engine", engine)]
     found = scan_json(capsys, draft(LLAMA), "--target", target(LLAMA), *named)
     plans = [(plan["engine"], plan["version"], plan["outcome"]) for plan in found["plans"]]
-    assert plans == [("vllm", "0.22.0", "broken"), ("sglang", "0.5.9", "broken")]
+    assert plans == [("vllm", "0.22.0", "unknown"), ("sglang", "0.5.9", "broken")]
     assert found["serving"] == []
     bound = {engine for finding in found["findings"] for engine in finding["engines"]}
     assert bound == {"vllm==0.22.0", "sglang==0.5.9"}
