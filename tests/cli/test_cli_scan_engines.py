@@ -59,7 +59,7 @@ def test_a_release_that_is_one_layer_off_is_a_warning(capsys: Capture) -> None:
     assert "      on: vllm==0.22.0\n" in out
     assert "\n  serving\n    vllm 0.22.0: degraded (" in out
     off = "captures boundaries [1, 3, 4]; trained on [2, 4, 5]: each at most one layer off"
-    assert f"vllm 0.22.0: degraded ({off}) " in unfolded(out)
+    assert f"vllm 0.22.0: degraded ({off})\n" in unfolded(out)
     assert f" vllm 0.22.0 {off}. on: " in unfolded(out)
     assert "\n  1 warning, 1 note; 4 rules not judged\n" in out
     _, out = scan(capsys, draft(LLAMA), *args, "vllm==0.23.0")
