@@ -30,7 +30,10 @@ ONE_DIALECT: dict[str, str] = {
     "KEY026": "EAGLE-1 alone has classes without a place for a head, and one dialect",
     "BLK040": "Model-Optimizer alone captures as many layers as its draft has, and has one dialect of block drafters",
 }
-ONE_SIZE: dict[str, str] = {}
+ONE_SIZE: dict[str, str] = {
+    "AUX013": "far layers are those of one depth: the ids of its recipe are the first or the last of another one",
+    "AUX015": "the same: the ids of its recipes are neither of the default layers at one depth",
+}
 
 
 def fires(rule: Rule, recipe: Recipe, folder: Iterator[Path]) -> bool:
