@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from ckptdoctor.planning import (
     compat_for,
     installed_engine,
     plan_for,
-    plan_of,
     serving_block,
 )
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
@@ -48,7 +46,7 @@ def test_a_served_plan_needs_nothing_better() -> None:
 
 def test_better_releases_are_named_and_are_better() -> None:
     plan = planned(draft(LLAMA), "vllm==0.22.0", "model-optimizer")
-    assert plan.outcome == "broken"
+    assert plan.outcome == "degraded"
     assert plan.better == (
         "vLLM 0.10.2 to 0.21.0 serves it as trained",
         "vLLM 0.23.0 to 0.33.0 serves it as trained",
@@ -79,7 +77,7 @@ def test_no_release_is_better_than_one_of_the_same_outcome() -> None:
 )
 def test_fitting_ids_fit_when_they_are_written(tmp_path: Path, engine: str, writer: str | None, ids: list[int]) -> None:
     plan = planned(draft(LLAMA), engine, writer)
-    assert plan.outcome == "broken"
+    assert plan.outcome == "degraded"
     assert list(plan.fitting or ()) == ids
     key = "eagle_aux_hidden_state_layer_ids"
     fixed = planned(copy(LLAMA, tmp_path / "draft", {"eagle_config": {key: ids}, key: ids}), engine)
@@ -96,7 +94,7 @@ def test_the_serving_block_is_the_short_form_of_compat(name: str) -> None:
     ranges, _ = compat_for(draft(name), ["sglang", "vllm"], target=target(name), launch=None, trained_with=None)
     block = serving_block(facts_of(draft(name), name))
     # Neighbouring ranges of which a person would be told the same are one row.
-    told = [(r.engine, r.name, r.plan.outcome, next(iter(r.plan.reasons), "")) for r in ranges]
+    told = [(r.engine, r.name, r.plan.outcome, next(iter(r.plan.reasons), r.plan.doubt)) for r in ranges]
     rows = [row for row, before in zip(told, [None, *told], strict=False) if row != before]
     assert [(b.engine, b.name, b.outcome, b.reason) for b in block] == rows
     ends = {(r.engine, r.first) for r in ranges}, {(r.engine, r.last) for r in ranges}
@@ -139,8 +137,12 @@ def test_a_release_with_a_remark() -> None:
     facts = facts_of(draft(LLAMA))
     contract = contracts()["vllm"]
     plain = load_plan(facts, contract, contract.newest)
-    assert plan_of(facts, contract, contract.newest) == plain
-    assert plan_of(facts, contract, contract.newest, remark="said") == replace(plain, remarks=("said", *plain.remarks))
+    assert plain.release_remark is None
+    ((_, release, remark),) = chosen_engines(["vllm==99.0"])
+    assert remark is not None
+    unread = load_plan(facts, contract, release)
+    assert (unread.release_remark, unread.remarks) == (remark, (remark, *plain.remarks))
+    assert (unread.outcome, unread.executed) == (plain.outcome, False)
 
 
 def test_chosen_engines() -> None:
