@@ -170,19 +170,22 @@ def compat_for(
 ) -> tuple[tuple[Range, ...], str]:
     """The answers of all known releases (of the named engines, or of one release each: `vllm==0.33.0`), and one line
     that says what the draft is. Raises `UsageError`."""
-    named = list(dict.fromkeys(engine.strip() for engine in engines))
-    chosen = chosen_engines(named)
+    wanted: dict[tuple[str, str | None], Contract] = {}
+    for engine in engines:
+        contract, release, _ = chosen_engines([engine])[0]
+        one = "==" in engine or engine.strip().lower() == "installed"
+        wanted[contract.engine, release if one else None] = contract
     provenance = provenance_of(trained_with, captured_with)
     facts, line = _facts(path, target, launch)
-    if not named:
+    if not wanted:
         return compatibility(facts, None, line, provenance), title(facts)
     found: list[Range] = []
-    for engine, (contract, release, _) in zip(named, chosen, strict=True):
-        if "==" in engine or engine.lower() == "installed":
-            plan = load_plan(facts, contract, release, line, provenance)
-            found.append(Range(contract.engine, contract.name, release, release, True, plan))
+    for (name, version), contract in wanted.items():
+        if version is None:
+            found += compatibility(facts, [name], line, provenance)
         else:
-            found += compatibility(facts, [contract.engine], line, provenance)
+            plan = load_plan(facts, contract, version, line, provenance)
+            found.append(Range(name, contract.name, version, version, True, plan))
     return tuple(found), title(facts)
 
 

@@ -186,7 +186,7 @@ def _said_of_ids(now: Survey, batch: Sequence[Proposal], provenance: Provenance)
     for step in batch:
         if any(isinstance(e, SetConfig) and e.key in places for e in step.edits):
             engine, _, release = step.engines[0].partition("==") if step.engines else ("", "", "")
-            return Provenance(None, (engine, release)) if release else NOTHING_SAID
+            return Provenance(None, (engine, release), written_for=True) if release else NOTHING_SAID
     return provenance
 
 

@@ -15,10 +15,12 @@ __all__ = ["NOTHING_SAID", "Provenance", "provenance_of"]
 @dataclass(frozen=True)
 class Provenance:
     """`trained_with` is the id of the writer (rules/writers) that wrote the ids, `captured_with` the engine and the
-    release whose target runner produced the states of the training. None: nobody said."""
+    release whose target runner produced the states of the training. None: nobody said. `written_for`: the ids are those
+    that a repair wrote for that release, whatever the writer means by its own."""
 
     trained_with: str | None = None
     captured_with: tuple[str, str] | None = None
+    written_for: bool = False
 
 
 NOTHING_SAID = Provenance()

@@ -116,7 +116,13 @@ def _captured(
     if min(boundaries) < 0 or max(boundaries) > depth:
         return None, f"{name} would have been asked for boundaries {numbers(boundaries)}, which do not exist"
     own = _own_reading(writer, same, shifted)
-    if own is not None and own != boundaries and engine not in _conventions(writer).get("captured_by", ()):
+    translated = provenance.written_for  # a repair wrote them in the numbers of this release
+    if (
+        not translated
+        and own is not None
+        and own != boundaries
+        and engine not in _conventions(writer).get("captured_by", ())
+    ):
         # The tool translates its ids for the engine, or the two statements are of two trainings.
         because = f"{writer.name if writer else ''} means boundaries {numbers(own)} by these ids, and {name} captures "
         because += f"{numbers(boundaries)} for them"

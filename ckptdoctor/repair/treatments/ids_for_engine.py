@@ -45,7 +45,9 @@ def propose(case: Case) -> Proposed:
         edits = tuple(SetConfig(place, list(plan.fitting)) for place in places)
         # What was said of the training is said of the numbers as they were; the new ones are the named release's.
         contract, release = case.engines[found]
-        after = replace(case, provenance=Provenance(None, (contract.engine, release))).plans_after(edits)
+        after = replace(case, provenance=Provenance(None, (contract.engine, release), written_for=True)).plans_after(
+            edits
+        )
         if not edits or not _right(after[found], plan):
             continue
         _check_others(after, case.plans, plan)
