@@ -192,7 +192,7 @@ def test_two_engines_that_want_two_layouts_are_told_so(tmp_path: Path) -> None:
 
 
 def test_ids_are_written_in_the_numbers_of_the_release(tmp_path: Path) -> None:
-    told = answer(story(tmp_path, [2, 30, 58]), "AUX013", "sglang==0.5.12", trained_with="speculators")
+    told = answer(story(tmp_path, [2, 30, 58]), "AUX016", "sglang==0.5.12", trained_with="speculators")
     assert values(told) == {NESTED: [1, 29, 57]}
     assert isinstance(told, Proposal)
     assert (told.safety, told.subject) == ("safe", "the captured layers")
@@ -203,7 +203,7 @@ def test_every_place_that_names_the_layers_gets_the_same_ids(tmp_path: Path) -> 
     place = story(tmp_path, [2, 30, 58])
     config = json.loads((place / "config.json").read_text(encoding="utf-8"))
     (place / "config.json").write_text(json.dumps(config | {IDS_KEY: [2, 30, 58]}), encoding="utf-8")
-    assert values(answer(place, "AUX013", "sglang==0.5.12", trained_with="speculators")) == {
+    assert values(answer(place, "AUX016", "sglang==0.5.12", trained_with="speculators")) == {
         NESTED: [1, 29, 57],
         IDS_KEY: [1, 29, 57],
     }
@@ -224,7 +224,7 @@ def test_two_releases_that_read_one_set_of_ids_alike_are_served_together(tmp_pat
 def test_two_engines_that_count_in_two_ways_get_no_ids(tmp_path: Path) -> None:
     place = draft(tmp_path / "draft", [2, 30, 58], **{IDS_KEY: [2, 30, 58]})
     target(place / "target", *LLAMA)
-    told = refusal(answer(place, "AUX013", "sglang==0.5.9", "vllm==0.33.0", trained_with="speculators"))
+    told = refusal(answer(place, "AUX016", "sglang==0.5.9", "vllm==0.33.0", trained_with="speculators"))
     assert "What sglang 0.5.9 needs is wrong for vllm 0.33.0" in told
 
 
@@ -247,7 +247,7 @@ def test_ids_that_prove_nothing_are_never_rewritten(
 ) -> None:
     found = repaired(story(tmp_path, ids, of), engine)
     assert "ids-for-engine" not in [step.treatment for step in found.steps]
-    findings = [f for f in found.before.judgement.findings if f.rule in ("AUX013", "AUX014")]
+    findings = [f for f in found.before.judgement.findings if f.rule in ("AUX013", "AUX014", "AUX016")]
     assert {(f.rule, f.severity.value) for f in findings} <= {("AUX014", "warning")}
 
 
@@ -267,7 +267,7 @@ def test_the_person_who_knows_the_trainer_gets_the_translation(tmp_path: Path) -
     found = repaired(place, "vllm==0.33.0", writer="model-optimizer")
     assert [s.treatment for s in found.steps] == ["ids-for-engine"]
     assert set(found.after.plans[0].captured.values()) >= {(6, 21, 41)}
-    assert "AUX013" not in rules(found.after)
+    assert "AUX016" not in rules(found.after)
     assert not found.ineffective
 
 
@@ -275,7 +275,7 @@ def test_ids_that_a_reader_of_the_copy_would_take_for_others_are_not_written(tmp
     # 2, 30, 58 would be the default boundaries, and nobody could see that layers are meant.
     found = repaired(story(tmp_path, [3, 31, 59]), "sglang==0.5.12", writer="speculators")
     assert found.steps == ()
-    assert any("would mean other layers" in u.why for u in found.unfixed if u.finding.rule == "AUX013")
+    assert any("would mean other layers" in u.why for u in found.unfixed if u.finding.rule == "AUX016")
 
 
 def test_a_target_that_passes_no_states_on_is_not_cured_by_ids(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_a_second_translation_is_refused(tmp_path: Path) -> None:
     place = story(tmp_path, [2, 30, 58])
     row = {"treatment": "ids-for-engine", "subject": "the captured layers"}
     (place / RECEIPT_NAME).write_text(json.dumps({"treatments": [row]}), encoding="utf-8")
-    told = refusal(answer(place, "AUX013", "sglang==0.5.12", trained_with="speculators"))
+    told = refusal(answer(place, "AUX016", "sglang==0.5.12", trained_with="speculators"))
     assert "was already made" in told
 
 
