@@ -66,11 +66,13 @@ def test_the_answer_is_the_right_one(shown: Shown, tmp_path: Path) -> None:
     fixes = [f.fix for f in diagnosis if f.fix is not None and f.fix.refused is None]
     if "treatment" in answer:
         assert (answer["treatment"], answer["safety"]) in [(f.treatment, f.safety) for f in fixes]
+        # As the report says it: all that is serious together, a note by its name.
+        loud = any(f.severity.value != "note" for f in diagnosis if f.fix and f.fix.treatment == answer["treatment"])
         outcome = fix(
             draft, tmp_path / "fixed", target=draft / "target" if shown.recipe.target is not None else None,
             engines=shown.recipe.engines, launch=shown.recipe.launch, deep=shown.recipe.deep,
             trained_with=shown.recipe.trained_with, captured_with=shown.recipe.captured_with,
-            unsafe=answer["safety"] == "unsafe", select=[answer["treatment"]],
+            unsafe=answer["safety"] == "unsafe", select=[] if loud else [answer["treatment"]],
         )  # fmt: skip
         assert outcome.written is not None
         left = {finding.rule for finding in outcome.remaining}

@@ -14,6 +14,7 @@ from ckptdoctor.repair.layouts import layouts
 from ckptdoctor.repair.proposal import Case, Proposed, RefusedError
 from ckptdoctor.repair.reaching import loads_newest, newest_scores, reach
 from ckptdoctor.serving import contracts
+from ckptdoctor.serving.contracts import Release
 from ckptdoctor.text import listing
 from ckptdoctor.unknown import Unknown
 
@@ -55,11 +56,13 @@ def _names(case: Case) -> list[str]:
     known = knowledge().architectures
     named = [contract for contract, _ in case.engines]
     asked = named or [c for c in contracts().values() if c.raw.get("in_scans")]
+    releases = [Release(contract, version) for contract, version in case.engines]
     rows = {
         row["name"]: contract in named
         for contract in asked
         for row in contract.raw["architectures"]
-        if draft.algorithm in contract.raw["classes"][row["class"]].get("algorithms", ())
+        if all(release.holds(row) for release in releases if release.contract is contract)
+        and draft.algorithm in contract.raw["classes"][row["class"]].get("algorithms", ())
         and known.get(row["name"], {}).get("algorithm", draft.algorithm) in kinds
     }
     usual = [n for n in known if n in rows]
