@@ -22,9 +22,11 @@ OTHER_SIZES = (
     {"hidden": 32, "intermediate": 48, "heads": 2, "kv_heads": 1, "vocab": 1000, "draft_vocab": 250},
 )
 # What a dialect is like when it is healthy, and the rule only notes: there is no fault to take away.
-HABITS: frozenset[str] = frozenset({"VAL005"})
+HABITS: frozenset[str] = frozenset({"VAL005", "SRV008", "SRV009"})
 # Rules whose fault only one kind of draft can have, or whose recipe is written for one set of sizes, and why.
 ONE_DIALECT: dict[str, str] = {
+    "AUX009": "Model-Optimizer alone always records its ids, and has one dialect of EAGLE-3 drafts",
+    "SRV008": "NeMo Automodel alone writes classes that no engine has; other trainers' are converted first",
     "GEO019": "EAGLE-1 alone has no field for a target of another width, and one dialect",
     "KEY025": "EAGLE-1 alone has eagle_fc_bias, and one dialect",
     "KEY026": "EAGLE-1 alone has classes without a place for a head, and one dialect",
