@@ -12,13 +12,17 @@ from recipe_cases import RECIPES, TRAINERS, Built, need_torch
 from repair_drafts import fingerprint, read_with_safetensors
 
 from ckptdoctor.errors import CkptdoctorError
-from ckptdoctor.examining import rulebook, scan
+from ckptdoctor.examining import examine, rulebook
+from ckptdoctor.facts import read_target
+from ckptdoctor.facts.asked import Asked
+from ckptdoctor.facts.launch_files import read_launch
 from ckptdoctor.findings import Severity
 from ckptdoctor.repair.edits import AddTensor, CastTensor, CopyTensor, DropTensor, RenameTensor, ReplaceTensor
 from ckptdoctor.repair.fixing import Outcome, fix
 from ckptdoctor.repair.receipts import RECEIPT_NAME
 from ckptdoctor.repair.undo import undo
 from ckptdoctor.resources import rules_dir
+from ckptdoctor.serving.provenance import Provenance, provenance_of
 
 SICK = [r for r in RECIPES.values() if r.wrong is not None]
 RECEIPTS = Draft202012Validator(json.loads((rules_dir() / "schema" / "receipt.schema.json").read_bytes()))
@@ -32,12 +36,13 @@ def fixed(recipe: Recipe, folder: Path, out: Path, **more: object) -> Outcome:
     )  # fmt: skip
 
 
-def scanned(recipe: Recipe, folder: Path, said: bool = True) -> set[tuple[str, str]]:
-    """The findings of a scan; `said`: what the recipe says of the training holds for the ids in this folder."""
+def scanned(recipe: Recipe, folder: Path, said: Provenance | None = None) -> set[tuple[str, str]]:
+    """The findings of a scan; `said` of the ids in this folder, or else what the recipe says of the training."""
     place = folder / "target" if recipe.target is not None else None
-    found = scan(
-        folder, target=place, engines=recipe.engines, launch=recipe.launch, deep=recipe.deep,
-        trained_with=recipe.trained_with if said else None, captured_with=recipe.captured_with if said else None,
+    found = examine(
+        str(folder), read_target(str(place)) if place is not None else None, rulebook(), recipe.engines,
+        Asked(launch=read_launch(recipe.launch) if recipe.launch is not None else None, deep=recipe.deep),
+        provenance=said or provenance_of(recipe.trained_with, recipe.captured_with),
     ).findings  # fmt: skip
     return {(f.rule, f.severity.value) for f in found}
 
@@ -64,7 +69,9 @@ def test_fix_of_a_sick_draft(recipe: Recipe, built: Built, tmp_path: Path) -> No
         assert not out.exists()
         return
     # The copy is what was promised, and every rule that was treated is silent.
-    after = scanned(recipe, out, all(step.treatment != "ids-for-engine" for step in outcome.plan.steps))
+    for_engine = any(step.treatment == "ids-for-engine" for step in outcome.plan.steps)
+    engine, _, release = recipe.engines[0].partition("==") if for_engine else ("", "", "")
+    after = scanned(recipe, out, Provenance(None, (engine, release), written_for=True) if for_engine else None)
     # What is said of all releases together is judged where a person scans, and not while a copy is made.
     after = {(rule, level) for rule, level in after if rule not in EVERYWHERE}
     assert after == {(f.rule, f.severity.value) for f in outcome.remaining}
