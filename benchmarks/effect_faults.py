@@ -13,11 +13,11 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from ckptdoctor.probe.anatomy import Anatomy
-from ckptdoctor.probe.chains import target_ids
-from ckptdoctor.probe.network import Network
-from ckptdoctor.probe.samples import Samples
-from ckptdoctor.probe.wiring import Wiring
+from ckptdoctor.probe.network.anatomy import Anatomy
+from ckptdoctor.probe.network.chains import target_ids
+from ckptdoctor.probe.network.network import Network
+from ckptdoctor.probe.samples.samples import Samples
+from ckptdoctor.probe.search.wiring import Wiring
 
 __all__ = ["FAULTS", "Bench", "Fault"]
 

@@ -28,11 +28,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from effect_faults import FAULTS, Bench, Fault  # noqa: E402
 
-from ckptdoctor.probe.anatomy import stated_wiring  # noqa: E402
-from ckptdoctor.probe.chains import run_chains  # noqa: E402
-from ckptdoctor.probe.figures import accepted_length, step_figures  # noqa: E402
-from ckptdoctor.probe.network import open_draft  # noqa: E402
-from ckptdoctor.probe.sample_files import read_samples  # noqa: E402
+from ckptdoctor.probe.network.anatomy import stated_wiring  # noqa: E402
+from ckptdoctor.probe.network.chains import run_chains  # noqa: E402
+from ckptdoctor.probe.network.network import open_draft  # noqa: E402
+from ckptdoctor.probe.samples.files import read_samples  # noqa: E402
+from ckptdoctor.probe.search.figures import accepted_length, step_figures  # noqa: E402
 
 __all__ = ["FAULTS", "RIGHT", "Bench", "Figures", "measured", "opened", "table"]
 

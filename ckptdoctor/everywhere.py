@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ckptdoctor.facts import Facts
 from ckptdoctor.facts.knowledge import knowledge
-from ckptdoctor.facts.launch import Launch
 from ckptdoctor.findings import Finding, ServingRange, Severity
+from ckptdoctor.launch.line import Launch
 from ckptdoctor.planning import newest_plans, other_ranges
 from ckptdoctor.serving import LoadPlan
 from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance

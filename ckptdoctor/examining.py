@@ -15,12 +15,11 @@ from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.everywhere import Everywhere, everywhere
 from ckptdoctor.facts import FACT_NAMES, Facts, Target, describe, read_target
 from ckptdoctor.facts.asked import NOTHING_ASKED, Asked
-from ckptdoctor.facts.launch_files import read_launch
-from ckptdoctor.facts.token_counts import TokenCounts, read_token_counts
 from ckptdoctor.findings import About, Confidence, Examination, Finding, Picture, Report
+from ckptdoctor.launch.files import read_launch
 from ckptdoctor.planning import Chosen, better_releases, chosen_engines, newest_plans, serving_block
 from ckptdoctor.policy import NO_POLICY, Baseline, Policy, applied, check_rules
-from ckptdoctor.report.plan_json import plan_data
+from ckptdoctor.report.plan.as_json import plan_data
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.rulebook import Judgement, Rule, RuleBook, judge, judge_plans, load_rules
 from ckptdoctor.serving import LoadPlan, load_plan
@@ -28,6 +27,7 @@ from ckptdoctor.serving.plan import RESTS_ON
 from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance, provenance_of
 from ckptdoctor.summary import draft_summary, next_commands, target_summary, title
 from ckptdoctor.text import show
+from ckptdoctor.tokencounts.token_counts import TokenCounts, read_token_counts
 from ckptdoctor.unknown import Unknown
 
 __all__ = ["RULE_NAMES", "Survey", "counts_for", "examine", "examine_paths", "rulebook", "scan", "survey"]
@@ -41,7 +41,7 @@ def rulebook(user: tuple[Path, ...] = ()) -> RuleBook:
     """The shipped rules and those of the folders `user`. Raises `UsageError` for a bad user rule."""
     if not user:
         return load_rules(rules_dir(), names=RULE_NAMES)
-    from ckptdoctor.repair.registry import treatment_arguments  # only the rules of a person are checked
+    from ckptdoctor.repair.plan.treatments_known import treatment_arguments  # only the rules of a person are checked
 
     return load_rules(rules_dir(), user, names=RULE_NAMES, treatments=treatment_arguments())
 
@@ -170,7 +170,7 @@ def _pictures(path: str, facts: Facts, asked: Asked) -> tuple[Picture, ...]:
     if facts.vocab.map is None and isinstance(facts.coverage, Unknown):
         return ()
     # Imported here: a report without pictures must not pay for them.
-    from ckptdoctor.report.vocab_picture import picture
+    from ckptdoctor.report.vocab.picture import picture
     from ckptdoctor.vocab.page import page_from
 
     drawn = picture(page_from(path, title(facts), facts, asked.counts))
@@ -229,7 +229,7 @@ def _with_repairs(
     if not any(finding.fix for finding in found.judgement.findings):
         return found.judgement.findings
     # Imported here: most drafts have nothing that could be repaired.
-    from ckptdoctor.repair.outlook import with_repairs
+    from ckptdoctor.repair.plan.outlook import with_repairs
 
     return with_repairs(found, target, rules, engines, asked, provenance)
 

@@ -10,9 +10,9 @@ from importlib import metadata
 from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.errors import UsageError
 from ckptdoctor.facts import Facts, describe, read_target
-from ckptdoctor.facts.launch import Launch
-from ckptdoctor.facts.launch_files import read_launch
 from ckptdoctor.findings import ServingRange
+from ckptdoctor.launch.files import read_launch
+from ckptdoctor.launch.line import Launch
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.compat import Range, compatibility, fitting_ids
 from ckptdoctor.serving.config_edits import serving_edit

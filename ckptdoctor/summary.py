@@ -7,7 +7,7 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 from ckptdoctor.facts import Facts, Target
-from ckptdoctor.facts.mtp import MtpHeads
+from ckptdoctor.facts.mtp.mtp import MtpHeads
 from ckptdoctor.findings import Severity
 from ckptdoctor.rulebook import Judgement
 from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance

@@ -1,10 +1,8 @@
-"""What the tests share: the builder of the fixtures on the path, each recipe built once, and how property tests run."""
+"""What the tests share: each recipe built once, and how property tests run."""
 
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,11 +10,6 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from recipe_cases import Built
-
-ROOT = Path(__file__).resolve().parents[1]
-for folder in (ROOT / "fixtures", ROOT / "tests" / "fixtures"):
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
 
 SLOW = [HealthCheck.too_slow]
 # A busy machine is no failure: nothing is timed. `steady` tries the same few examples every time, so that no run fails

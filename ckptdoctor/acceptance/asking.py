@@ -12,8 +12,8 @@ from ckptdoctor.acceptance.knowledge import engines, rate_kinds_of
 from ckptdoctor.acceptance.log_reader import LogFigures, read_log
 from ckptdoctor.acceptance.readings import Reading, readings_of_length, readings_of_rate
 from ckptdoctor.errors import UsageError
-from ckptdoctor.facts.launch import Launch
-from ckptdoctor.facts.launch_files import read_launch
+from ckptdoctor.launch.files import read_launch
+from ckptdoctor.launch.line import Launch
 from ckptdoctor.text import listing, show
 
 __all__ = ["Acceptance", "Question", "acceptance_for"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ckptdoctor.acceptance.knowledge import Engine, engines
-from ckptdoctor.facts.launch import Launch
-from ckptdoctor.facts.launch_engines import engine_lines
+from ckptdoctor.launch.engines import engine_lines
+from ckptdoctor.launch.line import Launch
 
 __all__ = ["Counting", "counting_of", "counting_of_launch", "fills_blocks"]
 

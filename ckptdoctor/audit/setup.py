@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ckptdoctor.audit.context import context_of
 from ckptdoctor.audit.work import Setup
-from ckptdoctor.facts.launch import parse_launch
+from ckptdoctor.launch.line import parse_launch
 from ckptdoctor.planning import chosen_engines
 from ckptdoctor.policy import Policy, read_baseline
 from ckptdoctor.serving.provenance import provenance_of

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from ckptdoctor.audit.summary import Sick, Summary
 from ckptdoctor.findings import Severity
-from ckptdoctor.report.render import render_lines
-from ckptdoctor.report.segments import BLANK, Line, Segment, line
-from ckptdoctor.report.surface import Surface
+from ckptdoctor.report.terminal.render import render_lines
+from ckptdoctor.report.terminal.segments import BLANK, Line, Segment, line
+from ckptdoctor.report.terminal.surface import Surface
 from ckptdoctor.report.wording import PATH_LIMIT, failure
 from ckptdoctor.text import listing, plural, show
 

@@ -22,12 +22,12 @@ from ckptdoctor.errors import CkptdoctorError
 from ckptdoctor.examining import examine, rulebook
 from ckptdoctor.facts import Facts, Target, describe, read_target
 from ckptdoctor.facts.asked import Asked
-from ckptdoctor.facts.launch import parse_launch
 from ckptdoctor.findings import Examination, Report
+from ckptdoctor.launch.line import parse_launch
 from ckptdoctor.policy import NO_POLICY, Baseline, Policy, applied
-from ckptdoctor.report.confidence import capped
-from ckptdoctor.report.json_report import as_data
 from ckptdoctor.report.marks import fingerprint
+from ckptdoctor.report.scan.confidence import capped
+from ckptdoctor.report.scan.json_report import as_data
 from ckptdoctor.rulebook import Rule, RuleBook
 from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.text import show

@@ -89,9 +89,9 @@ def acceptance(
     """
     from ckptdoctor.acceptance import Question, acceptance_for
     from ckptdoctor.report import surface_for
-    from ckptdoctor.report.acceptance_json import answer_text
-    from ckptdoctor.report.acceptance_text import acceptance_lines
-    from ckptdoctor.report.render import render_lines
+    from ckptdoctor.report.acceptance.as_json import answer_text
+    from ckptdoctor.report.acceptance.as_text import acceptance_lines
+    from ckptdoctor.report.terminal.render import render_lines
 
     answer = acceptance_for(
         Question(

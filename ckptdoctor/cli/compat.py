@@ -45,9 +45,9 @@ def compat(
     """
     from ckptdoctor.planning import compat_for
     from ckptdoctor.report import surface_for
-    from ckptdoctor.report.plan_json import plan_data, plans_text
-    from ckptdoctor.report.plan_text import compat_lines
-    from ckptdoctor.report.render import render_lines
+    from ckptdoctor.report.plan.as_json import plan_data, plans_text
+    from ckptdoctor.report.plan.as_text import compat_lines
+    from ckptdoctor.report.terminal.render import render_lines
 
     ranges, title = compat_for(
         path, engines, target=target, launch=launch, trained_with=trained_with, captured_with=captured_with

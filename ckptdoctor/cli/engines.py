@@ -20,8 +20,8 @@ def engines(color: str) -> None:
     For each: the known releases, the draft classes, and how many entries of its contract were executed.
     """
     from ckptdoctor.report import surface_for
-    from ckptdoctor.report.render import render_lines
-    from ckptdoctor.report.segments import BLANK, Line, Segment, line
+    from ckptdoctor.report.terminal.render import render_lines
+    from ckptdoctor.report.terminal.segments import BLANK, Line, Segment, line
     from ckptdoctor.serving.contracts import contracts, evidence
 
     def lines() -> Iterator[Line]:

@@ -12,7 +12,7 @@ import click
 from ckptdoctor.cli.output import color_option, emit, rules_option
 
 if TYPE_CHECKING:
-    from ckptdoctor.report.segments import Line
+    from ckptdoctor.report.terminal.segments import Line
     from ckptdoctor.rulebook.rules import Rule
 
 __all__ = ["explain", "page"]
@@ -29,14 +29,14 @@ def explain(rule: str, rule_dirs: tuple[Path, ...], color: str) -> None:
     """
     from ckptdoctor.examining import rulebook
     from ckptdoctor.report import surface_for
-    from ckptdoctor.report.render import render_lines
+    from ckptdoctor.report.terminal.render import render_lines
 
     emit(render_lines(page(rulebook(rule_dirs).get(rule)), surface_for(sys.stdout, color)))
 
 
 def page(rule: Rule) -> Iterator[Line]:
     """The page as lines. A section that a rule leaves empty still stands, so that all pages look alike."""
-    from ckptdoctor.report.segments import BLANK, Segment, line
+    from ckptdoctor.report.terminal.segments import BLANK, Segment, line
 
     yield line(Segment(rule.id, rule.severity.value), f" {rule.name}", Segment(f"  ({rule.severity.value})", "quiet"))
     for title, texts in _sections(rule):

@@ -83,9 +83,9 @@ def fix(
     all. Repairs that rest on an assumption about the training need --unsafe.
     """
     from ckptdoctor.report import surface_for
-    from ckptdoctor.report.fix_json import fix_text
-    from ckptdoctor.report.fix_report import fix_lines
-    from ckptdoctor.report.render import render_lines
+    from ckptdoctor.report.fix.as_json import fix_text
+    from ckptdoctor.report.fix.as_text import fix_lines
+    from ckptdoctor.report.terminal.render import render_lines
 
     surface = surface_for(sys.stdout, color)
     if undo:
@@ -131,11 +131,11 @@ def fix(
 
 def _undo(path: str, out: str | None, fmt: str, color: str, others: tuple[str, ...]) -> None:
     from ckptdoctor.errors import UsageError
-    from ckptdoctor.repair.undo import undo
+    from ckptdoctor.repair.undo.undo import undo
     from ckptdoctor.report import surface_for
-    from ckptdoctor.report.fix_json import undo_text
-    from ckptdoctor.report.fix_report import undo_lines
-    from ckptdoctor.report.render import render_lines
+    from ckptdoctor.report.fix.as_json import undo_text
+    from ckptdoctor.report.fix.as_text import undo_lines
+    from ckptdoctor.report.terminal.render import render_lines
 
     if others:
         raise UsageError(f"--undo goes by the receipt alone and takes no {others[0]}")

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ckptdoctor.findings import Report
     from ckptdoctor.policy import Policy
     from ckptdoctor.registry import Verdict
-    from ckptdoctor.registry.git_commands import Repository
-    from ckptdoctor.registry.git_layout import LfsObjects
-    from ckptdoctor.registry.git_pushes import Judged, Update
+    from ckptdoctor.registry.git.commands import Repository
+    from ckptdoctor.registry.git.layout import LfsObjects
+    from ckptdoctor.registry.git.pushes import Judged, Update
 
 __all__ = ["gate"]
 
@@ -61,8 +61,8 @@ def install(policy_file: Path | None) -> None:
     push passes. Installing again changes nothing but what is new; without --policy an installed policy stays.
     """
     from ckptdoctor.policy.project import PROJECT_FILES
-    from ckptdoctor.registry.git_commands import find_repository
-    from ckptdoctor.registry.git_hooks import install as put
+    from ckptdoctor.registry.git.commands import find_repository
+    from ckptdoctor.registry.git.hooks import install as put
 
     repository = find_repository()
     done = put(repository, policy_file)
@@ -78,8 +78,8 @@ def install(policy_file: Path | None) -> None:
 @gate.command(short_help="Judge no pushes of this clone any more.")
 def uninstall() -> None:
     """Take the gate away from this clone, and put back the hook that was there before."""
-    from ckptdoctor.registry.git_commands import find_repository
-    from ckptdoctor.registry.git_hooks import uninstall as take
+    from ckptdoctor.registry.git.commands import find_repository
+    from ckptdoctor.registry.git.hooks import uninstall as take
 
     done = take(find_repository())
     for remark in done.remarks:
@@ -95,7 +95,7 @@ def uninstall() -> None:
 @click.pass_context
 def run(ctx: click.Context, hook: str, policy_file: Path | None, remote: str | None, url: str | None) -> None:  # noqa: ARG001
     """Judge a push; the hook that `install` wrote calls this, with the refs on standard input."""
-    from ckptdoctor.registry.git_pushes import pre_push_updates
+    from ckptdoctor.registry.git.pushes import pre_push_updates
 
     with _fails_closed("nothing was pushed. `git push --no-verify` skips all hooks"):
         repository = _repository()
@@ -128,8 +128,8 @@ def check_refs(ctx: click.Context, policy_file: Path | None, stores: tuple[Path,
 
     A clone's own hook can be skipped; this one cannot.
     """
-    from ckptdoctor.registry.git_layout import LfsObjects
-    from ckptdoctor.registry.git_pushes import receive_updates
+    from ckptdoctor.registry.git.layout import LfsObjects
+    from ckptdoctor.registry.git.pushes import receive_updates
 
     with _fails_closed("nothing was stored"):
         repository = _repository()
@@ -181,7 +181,7 @@ def _folders(paths: Iterable[str], policy_file: Path | None) -> list[Verdict]:
 
 def _staged(policy_file: Path | None) -> Verdict:
     """The verdict of the index; of the commit that is pushed where pre-commit says that this is a push."""
-    from ckptdoctor.registry.git_pushes import Update, judge_index, judge_updates
+    from ckptdoctor.registry.git.pushes import Update, judge_index, judge_updates
 
     repository = _repository()
     policy = _policy(repository, policy_file)
@@ -198,29 +198,29 @@ def _staged(policy_file: Path | None) -> Verdict:
 
 
 def _repository() -> Repository:
-    from ckptdoctor.registry.git_commands import find_repository
+    from ckptdoctor.registry.git.commands import find_repository
 
     return find_repository()
 
 
 def _policy(repository: Repository, policy_file: Path | None) -> Policy:
     from ckptdoctor.registry import gate_policy
-    from ckptdoctor.registry.git_policy import POLICY
+    from ckptdoctor.registry.git.policy import POLICY
 
     installed = repository.home / POLICY
     return gate_policy(policy_file, installed if installed.exists() else None)
 
 
 def _own_objects(repository: Repository, missing: str) -> LfsObjects:
-    from ckptdoctor.registry.git_layout import LfsObjects
-    from ckptdoctor.registry.git_lfs import own_stores
+    from ckptdoctor.registry.git.layout import LfsObjects
+    from ckptdoctor.registry.git.lfs import own_stores
 
     return LfsObjects(own_stores(repository), missing)
 
 
 def _judge(repository: Repository, updates: Iterable[Update], policy: Policy, lfs: LfsObjects) -> bool:
     """Judge and tell; whether something is refused. The verdicts come last, where a person looks."""
-    from ckptdoctor.registry.git_pushes import judge_updates
+    from ckptdoctor.registry.git.pushes import judge_updates
 
     refs: list[Judged] = []
     for judged in judge_updates(repository, updates, policy, lfs):

@@ -40,9 +40,9 @@ def plan(
     """
     from ckptdoctor.planning import plan_for
     from ckptdoctor.report import surface_for
-    from ckptdoctor.report.plan_json import plan_data, plans_text
-    from ckptdoctor.report.plan_text import plan_lines
-    from ckptdoctor.report.render import render_lines
+    from ckptdoctor.report.plan.as_json import plan_data, plans_text
+    from ckptdoctor.report.plan.as_text import plan_lines
+    from ckptdoctor.report.terminal.render import render_lines
 
     result, title = plan_for(
         path, engine, target=target, launch=launch, trained_with=trained_with, captured_with=captured_with

@@ -62,9 +62,9 @@ def probe(
     from ckptdoctor.cli.progress import counting
     from ckptdoctor.probe import run_probe
     from ckptdoctor.report import surface_for
-    from ckptdoctor.report.probe_json import probe_text
-    from ckptdoctor.report.probe_text import probe_lines
-    from ckptdoctor.report.render import render_lines
+    from ckptdoctor.report.probe.as_json import probe_text
+    from ckptdoctor.report.probe.as_text import probe_lines
+    from ckptdoctor.report.terminal.render import render_lines
 
     with counting() as tell:
         result = run_probe(

@@ -72,7 +72,7 @@ def counting() -> Iterator[Progress]:
 @contextmanager
 def reading(progress: Progress) -> Iterator[None]:
     """While it lasts, `progress` is told the bytes of weights that are read."""
-    from ckptdoctor.facts.values_reading import reporting
+    from ckptdoctor.facts.values.reading import reporting
 
     done = 0
 

@@ -44,13 +44,13 @@ def reads_of(
         reads.folder(folder, "the rules")
     reads.file(baseline, "the baseline")
     if launch is not None:
-        from ckptdoctor.facts.launch_files import launch_files
+        from ckptdoctor.launch.files import launch_files
 
         with suppress(CkptdoctorError):
             for file in launch_files(launch):
                 reads.file(file, "a file of the launch line")
     if token_counts is not None:
-        from ckptdoctor.facts.token_counts import count_files
+        from ckptdoctor.tokencounts.token_counts import count_files
 
         with suppress(CkptdoctorError):
             for file in count_files(token_counts):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from ckptdoctor.report.segments import Line
+    from ckptdoctor.report.terminal.segments import Line
     from ckptdoctor.rulebook.rules import Rule
 
 __all__ = ["rules"]
@@ -27,8 +27,8 @@ def rules(fmt: str, rule_dirs: tuple[Path, ...], color: str) -> None:
     """List the rules: id, severity and name."""
     from ckptdoctor.examining import rulebook
     from ckptdoctor.report import surface_for
-    from ckptdoctor.report.json_report import SCHEMA_VERSION, dumps
-    from ckptdoctor.report.render import render_lines
+    from ckptdoctor.report.scan.json_report import SCHEMA_VERSION, dumps
+    from ckptdoctor.report.terminal.render import render_lines
 
     found = list(rulebook(rule_dirs).rules)
     if fmt == "json":
@@ -39,7 +39,7 @@ def rules(fmt: str, rule_dirs: tuple[Path, ...], color: str) -> None:
 
 
 def _lines(found: Sequence[Rule]) -> Iterator[Line]:
-    from ckptdoctor.report.segments import Segment, line
+    from ckptdoctor.report.terminal.segments import Segment, line
 
     wide = max((len(rule.id) for rule in found), default=0)
     for rule in found:

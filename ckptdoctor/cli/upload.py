@@ -66,7 +66,7 @@ def upload(
     """
     from ckptdoctor.checkpoint.hub_errors import need_hub
     from ckptdoctor.registry.gate import gate_policy
-    from ckptdoctor.registry.hub import Upload, judged_folder, send
+    from ckptdoctor.registry.hub.upload import Upload, judged_folder, send
     from ckptdoctor.report import capped, render, surface_for
 
     if not dry_run:

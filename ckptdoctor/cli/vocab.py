@@ -39,9 +39,9 @@ def show(path: str, target: str | None, token_counts: str | None, svg: str | Non
     """
     from ckptdoctor.cli.reading import reads_of
     from ckptdoctor.report import surface_for
-    from ckptdoctor.report.render import render_lines
-    from ckptdoctor.report.vocab_json import page_text
-    from ckptdoctor.report.vocab_report import page_lines
+    from ckptdoctor.report.terminal.render import render_lines
+    from ckptdoctor.report.vocab.as_json import page_text
+    from ckptdoctor.report.vocab.as_text import page_lines
     from ckptdoctor.vocab.page import page_of
     from ckptdoctor.vocab.pictures import check_picture, write_picture
 
@@ -51,7 +51,7 @@ def show(path: str, target: str | None, token_counts: str | None, svg: str | Non
     with _busy("counting tokens" if token_counts else "reading"):
         page = page_of(path, target=target, token_counts=token_counts)
     if place is not None:
-        from ckptdoctor.report.vocab_picture import picture
+        from ckptdoctor.report.vocab.picture import picture
 
         write_picture(place, picture(page))
     surface = surface_for(sys.stdout, color)
@@ -103,9 +103,9 @@ def build(
     and digits. Writes d2t, t2d and, from the target's weights, the rows of its head in the same order.
     """
     from ckptdoctor.report import surface_for
-    from ckptdoctor.report.build_report import built_lines
-    from ckptdoctor.report.json_report import dumps
-    from ckptdoctor.report.render import render_lines
+    from ckptdoctor.report.scan.json_report import dumps
+    from ckptdoctor.report.terminal.render import render_lines
+    from ckptdoctor.report.vocab.build_report import built_lines
     from ckptdoctor.vocab.forced import read_ids
     from ckptdoctor.vocab.writing import build as build_vocab
     from ckptdoctor.vocab.writing import built_data

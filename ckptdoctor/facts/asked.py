@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ckptdoctor.checkpoint import Checkpoint
-from ckptdoctor.facts.launch import Launch
-from ckptdoctor.facts.token_counts import TokenCounts
+from ckptdoctor.launch.line import Launch
+from ckptdoctor.tokencounts.token_counts import TokenCounts
 
 __all__ = ["NOTHING_ASKED", "Asked"]
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ckptdoctor.facts.scripts import DIGITS, NOTHING, script_of
-from ckptdoctor.facts.token_counts import TokenCounts
-from ckptdoctor.facts.token_texts import TokenTexts
-from ckptdoctor.facts.vocab import VocabMap
+from ckptdoctor.facts.tokenizer.scripts import DIGITS, NOTHING, script_of
+from ckptdoctor.facts.tokenizer.token_texts import TokenTexts
+from ckptdoctor.facts.vocabulary.vocab import VocabMap
 from ckptdoctor.text import show
+from ckptdoctor.tokencounts.token_counts import TokenCounts
 from ckptdoctor.unknown import Known, Unknown
 
 if TYPE_CHECKING:

@@ -7,16 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
-from ckptdoctor.facts.absent_sizes import absent_sizes
 from ckptdoctor.facts.asked import NOTHING_ASKED, Asked
-from ckptdoctor.facts.aux_layers import read_aux_layers
-from ckptdoctor.facts.block_draft import BlockDraft, describe_block_draft
-from ckptdoctor.facts.classes import architecture_of
+from ckptdoctor.facts.block.block_draft import BlockDraft, describe_block_draft
 from ckptdoctor.facts.config import Config
 from ckptdoctor.facts.coverage import NEEDS_COUNTS, Coverage, coverage_of
-from ckptdoctor.facts.disputed_sizes import with_disputes
-from ckptdoctor.facts.draft import Draft, Flags
-from ckptdoctor.facts.draft_parts import (
+from ckptdoctor.facts.draft.absent_sizes import absent_sizes
+from ckptdoctor.facts.draft.aux_layers import read_aux_layers
+from ckptdoctor.facts.draft.classes import architecture_of
+from ckptdoctor.facts.draft.details import (
     fc_of,
     first_attention_input,
     matrix_of,
@@ -24,31 +22,33 @@ from ckptdoctor.facts.draft_parts import (
     names_of,
     writing_of,
 )
-from ckptdoctor.facts.dtypes import read_dtypes
+from ckptdoctor.facts.draft.draft import Draft, Flags
+from ckptdoctor.facts.draft.dtypes import read_dtypes
+from ckptdoctor.facts.draft.layout import Layout, lay_out
+from ckptdoctor.facts.draft.signs import Evidence, Verdict, weigh
+from ckptdoctor.facts.draft.sizes import claims_of, measure_sizes
 from ckptdoctor.facts.files import Files, describe_files
-from ckptdoctor.facts.heads import HeadComparison, compare_heads
 from ckptdoctor.facts.knowledge import Algorithm, Knowledge, knowledge
-from ckptdoctor.facts.launch import Launch
-from ckptdoctor.facts.launch_against import against_draft
-from ckptdoctor.facts.layout import Layout, lay_out
-from ckptdoctor.facts.medusa import MedusaHeads, describe_medusa
-from ckptdoctor.facts.mtp import MtpHeads, describe_mtp
-from ckptdoctor.facts.names import Named, canonical_names
-from ckptdoctor.facts.quantisation import Quantisation, describe_quantisation
-from ckptdoctor.facts.quantisation_store import head_of, unpacked
-from ckptdoctor.facts.rope import read_positions
-from ckptdoctor.facts.rope_scaling import read_scaling
-from ckptdoctor.facts.rope_target import compare_rope
-from ckptdoctor.facts.signs import Evidence, Verdict, weigh
-from ckptdoctor.facts.sizes import claims_of, measure_sizes
+from ckptdoctor.facts.launch.against import against_draft
+from ckptdoctor.facts.medusa.medusa import MedusaHeads, describe_medusa
+from ckptdoctor.facts.mtp.mtp import MtpHeads, describe_mtp
+from ckptdoctor.facts.naming.canonical import Named, canonical_names
+from ckptdoctor.facts.quantisation.quantisation import Quantisation, describe_quantisation
+from ckptdoctor.facts.quantisation.store import head_of, unpacked
+from ckptdoctor.facts.rope.positions import read_positions
+from ckptdoctor.facts.rope.scaling import read_scaling
+from ckptdoctor.facts.rope.target import compare_rope
 from ckptdoctor.facts.target import Target
 from ckptdoctor.facts.target_weights import find_target_weights
-from ckptdoctor.facts.token_map import GivenTokenMap, given_token_map
-from ckptdoctor.facts.token_texts import TokenTexts, read_token_texts
-from ckptdoctor.facts.tokens import Tokens, describe_tokens
-from ckptdoctor.facts.values import Values, measure_values
-from ckptdoctor.facts.vocab import VocabMap, describe_vocab
+from ckptdoctor.facts.tokenizer.token_texts import TokenTexts, read_token_texts
+from ckptdoctor.facts.tokenizer.tokens import Tokens, describe_tokens
+from ckptdoctor.facts.values.values import Values, measure_values
+from ckptdoctor.facts.vocabulary.disputed_sizes import with_disputes
+from ckptdoctor.facts.vocabulary.heads import HeadComparison, compare_heads
+from ckptdoctor.facts.vocabulary.token_map import GivenTokenMap, given_token_map
+from ckptdoctor.facts.vocabulary.vocab import VocabMap, describe_vocab
 from ckptdoctor.findings import Confidence
+from ckptdoctor.launch.line import Launch
 from ckptdoctor.unknown import Known, Unknown
 
 __all__ = ["FACT_NAMES", "Facts", "describe"]

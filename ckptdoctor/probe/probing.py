@@ -12,18 +12,18 @@ from torch import Tensor
 from ckptdoctor.checkpoint import Checkpoint, open_checkpoint
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts import Facts, describe, read_target
-from ckptdoctor.probe.anatomy import Anatomy, anatomy_of
-from ckptdoctor.probe.chains import Chains, chosen_states, right_tokens, run_chains
-from ckptdoctor.probe.figures import Interval, Length, Step, accepted_length, difference, step_figures, wilson
-from ckptdoctor.probe.network import Memory, Network
-from ckptdoctor.probe.readings import Readings
-from ckptdoctor.probe.sample_files import read_samples
-from ckptdoctor.probe.samples import Sample, Samples
-from ckptdoctor.probe.searching import SURE, Found, search
-from ckptdoctor.probe.serving_as import Entry, ServedAs, entries_for, served_as
-from ckptdoctor.probe.suggesting import readings_for
-from ckptdoctor.probe.weights import read_weights, target_matrices
-from ckptdoctor.probe.wiring import Wiring
+from ckptdoctor.probe.network.anatomy import Anatomy, anatomy_of
+from ckptdoctor.probe.network.chains import Chains, chosen_states, right_tokens, run_chains
+from ckptdoctor.probe.network.network import Memory, Network
+from ckptdoctor.probe.network.weights import read_weights, target_matrices
+from ckptdoctor.probe.samples.files import read_samples
+from ckptdoctor.probe.samples.samples import Sample, Samples
+from ckptdoctor.probe.search.figures import Interval, Length, Step, accepted_length, difference, step_figures, wilson
+from ckptdoctor.probe.search.readings import Readings
+from ckptdoctor.probe.search.searching import SURE, Found, search
+from ckptdoctor.probe.search.serving_as import Entry, ServedAs, entries_for, served_as
+from ckptdoctor.probe.search.suggesting import readings_for
+from ckptdoctor.probe.search.wiring import Wiring
 from ckptdoctor.probe.words import boundaries_of
 from ckptdoctor.summary import title
 from ckptdoctor.text import show

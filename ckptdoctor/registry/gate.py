@@ -14,8 +14,8 @@ from ckptdoctor.errors import CkptdoctorError
 from ckptdoctor.examining import about, examine, rulebook
 from ckptdoctor.facts import read_target
 from ckptdoctor.facts.asked import Asked
-from ckptdoctor.facts.launch import parse_launch
 from ckptdoctor.findings import Examination, Report, Severity
+from ckptdoctor.launch.line import parse_launch
 from ckptdoctor.planning import chosen_engines
 from ckptdoctor.policy import NO_POLICY, Policy, applied, check_rules, counts, load_policy, read_baseline
 from ckptdoctor.policy.project import PROJECT_FILES

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ckptdoctor.errors import CannotExamineError
-from ckptdoctor.repair.copying import SourceGuard, copy_range
-from ckptdoctor.repair.tree import read_tree
+from ckptdoctor.publish.copying import SourceGuard, copy_range
+from ckptdoctor.publish.tree import read_tree
 from ckptdoctor.text import show
 
 __all__ = ["snapshot"]

@@ -9,13 +9,13 @@ from typing import Any
 
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
 from ckptdoctor.checkpoint.container import read_header
+from ckptdoctor.publish.header import Slot, container_pieces
+from ckptdoctor.publish.json_style import json_bytes
+from ckptdoctor.publish.pieces import Literal, OutputFile, Piece, Range, Zeros, whole
+from ckptdoctor.publish.tree import Entry, Tree
 from ckptdoctor.repair.edits import AddTensor, CopyTensor
-from ckptdoctor.repair.header import Slot, container_pieces
-from ckptdoctor.repair.jsontext import json_bytes
-from ckptdoctor.repair.pieces import Literal, OutputFile, Piece, Range, Zeros, whole
-from ckptdoctor.repair.receipts import RECEIPT_NAME
 from ckptdoctor.repair.state import State, tensor_bytes
-from ckptdoctor.repair.tree import Entry, Tree
+from ckptdoctor.repair.undo.receipt_reading import RECEIPT_NAME
 
 __all__ = ["Assembly", "assemble"]
 

@@ -14,22 +14,22 @@ from ckptdoctor.errors import UsageError
 from ckptdoctor.examining import Survey, rulebook, survey
 from ckptdoctor.facts import Target, read_target
 from ckptdoctor.facts.asked import Asked
-from ckptdoctor.facts.launch_files import read_launch
 from ckptdoctor.findings import Finding, Severity
+from ckptdoctor.launch.files import read_launch
 from ckptdoctor.planning import chosen_engines
+from ckptdoctor.publish.comparing import VerificationError, compare, compare_size
+from ckptdoctor.publish.copying import CannotReadError, SourceGuard
+from ckptdoctor.publish.pieces import Literal, OutputFile, Range
+from ckptdoctor.publish.publishing import Staging, check_out
+from ckptdoctor.publish.tree import Tree, read_tree
+from ckptdoctor.publish.writing import Written, write_files
 from ckptdoctor.repair.assemble import Assembly, assemble
 from ckptdoctor.repair.changes import Change, changes
-from ckptdoctor.repair.comparing import VerificationError, compare, compare_size
-from ckptdoctor.repair.copying import CannotReadError, SourceGuard
-from ckptdoctor.repair.pieces import Literal, OutputFile, Range
-from ckptdoctor.repair.planner import Options, RepairPlan, plan_repair
-from ckptdoctor.repair.proposal import Proposal
-from ckptdoctor.repair.publishing import Staging, check_out
-from ckptdoctor.repair.receipt import receipt_bytes
-from ckptdoctor.repair.receipts import RECEIPT_NAME
-from ckptdoctor.repair.registry import treatment_names
-from ckptdoctor.repair.tree import Tree, read_tree
-from ckptdoctor.repair.writing import Written, write_files
+from ckptdoctor.repair.plan.case import Proposal
+from ckptdoctor.repair.plan.planner import Options, RepairPlan, plan_repair
+from ckptdoctor.repair.plan.treatments_known import treatment_names
+from ckptdoctor.repair.undo.receipt import receipt_bytes
+from ckptdoctor.repair.undo.receipt_reading import RECEIPT_NAME
 from ckptdoctor.rulebook import Rule, RuleBook
 from ckptdoctor.serving.provenance import provenance_of
 from ckptdoctor.text import listing, show

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ckptdoctor.report.confidence import capped
 from ckptdoctor.report.reporters import REPORTERS, Reporter, render
-from ckptdoctor.report.surface import Surface, surface_for
+from ckptdoctor.report.scan.confidence import capped
+from ckptdoctor.report.terminal.surface import Surface, surface_for
 
 __all__ = ["REPORTERS", "Reporter", "Surface", "capped", "render", "surface_for"]

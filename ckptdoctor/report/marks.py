@@ -6,7 +6,7 @@ import hashlib
 import json
 
 from ckptdoctor.findings import Finding
-from ckptdoctor.report.json_report import as_plain
+from ckptdoctor.report.scan.json_report import as_plain
 
 __all__ = ["fingerprint"]
 

@@ -7,9 +7,9 @@ from importlib import import_module
 
 from ckptdoctor.errors import UsageError
 from ckptdoctor.findings import Report
-from ckptdoctor.report import text_report
-from ckptdoctor.report.confidence import capped
-from ckptdoctor.report.surface import Surface
+from ckptdoctor.report.scan import text_report
+from ckptdoctor.report.scan.confidence import capped
+from ckptdoctor.report.terminal.surface import Surface
 
 __all__ = ["REPORTERS", "Reporter", "check_format", "render"]
 
@@ -21,7 +21,7 @@ def _module(name: str) -> Reporter:
     """The reporter in the module `name`, which is imported when it is called: a scan asks for one format."""
 
     def render_with(report: Report, surface: Surface) -> str:
-        text: str = import_module(f"ckptdoctor.report.{name}").render(report, surface)
+        text: str = import_module(f"ckptdoctor.report.scan.{name}").render(report, surface)
         return text
 
     return render_with
@@ -43,7 +43,7 @@ def check_format(fmt: str) -> None:
     if fmt not in REPORTERS:
         raise UsageError(f"no report format {fmt!r}; there are {', '.join(REPORTERS)}")
     if fmt == "html":
-        from ckptdoctor.report.html_report import check
+        from ckptdoctor.report.scan.html_report import check
 
         check()
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ckptdoctor.facts import Facts
-from ckptdoctor.facts.attention_geometry import KeyValueShape, target_kv_shape
-from ckptdoctor.facts.dtypes import own_dtype, target_dtype
-from ckptdoctor.facts.launch import Launch
+from ckptdoctor.facts.draft.attention_geometry import KeyValueShape, target_kv_shape
+from ckptdoctor.facts.draft.dtypes import own_dtype, target_dtype
+from ckptdoctor.launch.line import Launch
 from ckptdoctor.serving.settings import Settings
 from ckptdoctor.unknown import Known, Unknown
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ckptdoctor.facts import Target
-from ckptdoctor.facts.launch import Launch
+from ckptdoctor.launch.line import Launch
 from ckptdoctor.serving.boundaries import default_boundaries, reach, spread, to_boundaries
 from ckptdoctor.serving.class_lists import lists_of
 from ckptdoctor.serving.contracts import Evidence, Reader, Release

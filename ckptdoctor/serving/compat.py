@@ -9,7 +9,7 @@ from ckptdoctor.checkpoint import JsonDocument
 from ckptdoctor.facts import Facts
 from ckptdoctor.facts.config import Config, with_value
 from ckptdoctor.facts.knowledge import knowledge
-from ckptdoctor.facts.launch import Launch
+from ckptdoctor.launch.line import Launch
 from ckptdoctor.serving.contracts import Contract, Release, borders, contracts
 from ckptdoctor.serving.plan import LoadPlan
 from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ckptdoctor.facts import Facts
-from ckptdoctor.facts.mtp import MtpHeads
+from ckptdoctor.facts.mtp.mtp import MtpHeads
 from ckptdoctor.serving.contracts import Release
 from ckptdoctor.serving.mtp_parts import MODULE, Gap, gaps, plain_gaps, strangers, with_text_config
 from ckptdoctor.serving.plan import LoadPlan, Refusal

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ckptdoctor.facts.mtp import MtpHeads
+from ckptdoctor.facts.mtp.mtp import MtpHeads
 from ckptdoctor.serving.settings import Settings, evaluate
 from ckptdoctor.unknown import Unknown
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ckptdoctor.facts import Facts
-from ckptdoctor.facts.classes import is_ordinary
+from ckptdoctor.facts.draft.classes import is_ordinary
 from ckptdoctor.serving.plan import LoadPlan
 from ckptdoctor.serving.words import Reason
 from ckptdoctor.text import show

@@ -13,7 +13,7 @@ from typing import Any
 
 from ckptdoctor.checkpoint import TensorInfo
 from ckptdoctor.facts import Facts
-from ckptdoctor.facts.quantisation_store import Module, gather, unpacked
+from ckptdoctor.facts.quantisation.store import Module, gather, unpacked
 from ckptdoctor.serving.contracts import Reader
 from ckptdoctor.serving.plan import Refusal
 

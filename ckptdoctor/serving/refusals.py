@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ckptdoctor.facts import Facts
-from ckptdoctor.facts.launch import Launch
+from ckptdoctor.launch.line import Launch
 from ckptdoctor.serving.capture import runner_of
 from ckptdoctor.serving.contracts import Reader, Release
 from ckptdoctor.serving.plan import Refusal

@@ -9,8 +9,8 @@ from typing import Any
 from ckptdoctor.checkpoint import TensorInfo
 from ckptdoctor.facts import Facts
 from ckptdoctor.facts.config import Field
-from ckptdoctor.facts.launch import Launch
-from ckptdoctor.facts.sizes import claims_from
+from ckptdoctor.facts.draft.sizes import claims_from
+from ckptdoctor.launch.line import Launch
 from ckptdoctor.serving.absent_layers import absent_layers
 from ckptdoctor.serving.aux_count import aux_count
 from ckptdoctor.serving.beside_target import symbols_beside

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ckptdoctor.facts import Facts
+from ckptdoctor.facts.draft.signs import Evidence, holds
 from ckptdoctor.facts.knowledge import Knowledge, Writer, knowledge
-from ckptdoctor.facts.signs import Evidence, holds
 from ckptdoctor.serving.contracts import contracts
 from ckptdoctor.serving.counting import changes_between, counted_by
 from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance

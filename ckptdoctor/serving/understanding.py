@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ckptdoctor.facts import Facts
-from ckptdoctor.facts.classes import is_ordinary
+from ckptdoctor.facts.draft.classes import is_ordinary
 from ckptdoctor.serving.class_lists import lists_of
 from ckptdoctor.serving.config_kinds import refused_kind, untried_kinds
 from ckptdoctor.serving.contracts import Evidence, Reader, Release

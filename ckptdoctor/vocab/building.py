@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from ckptdoctor.facts.token_counts import TokenCounts
+    from ckptdoctor.tokencounts.token_counts import TokenCounts
 
     IntArray = npt.NDArray[np.int64]
     BoolArray = npt.NDArray[np.bool_]

@@ -15,11 +15,11 @@ from ckptdoctor.checkpoint import Checkpoint
 from ckptdoctor.errors import UsageError
 from ckptdoctor.facts.config import Config
 from ckptdoctor.facts.knowledge import knowledge
-from ckptdoctor.facts.single_pieces import NEVER_WRITTEN
 from ckptdoctor.facts.target import Target
-from ckptdoctor.facts.token_texts import TokenTexts
-from ckptdoctor.facts.tokens import describe_tokens
-from ckptdoctor.facts.vocab import describe_vocab
+from ckptdoctor.facts.tokenizer.single_pieces import NEVER_WRITTEN
+from ckptdoctor.facts.tokenizer.token_texts import TokenTexts
+from ckptdoctor.facts.tokenizer.tokens import describe_tokens
+from ckptdoctor.facts.vocabulary.vocab import describe_vocab
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Known, Unknown
 

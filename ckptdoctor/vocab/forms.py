@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING
 
 from ckptdoctor.errors import CannotExamineError
-from ckptdoctor.repair.pieces import Literal
+from ckptdoctor.publish.pieces import Literal
 
 if TYPE_CHECKING:
     from ckptdoctor.vocab.building import BoolArray, IntArray

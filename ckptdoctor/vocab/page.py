@@ -14,15 +14,15 @@ from ckptdoctor.facts import Facts, Target, describe, read_target
 from ckptdoctor.facts.asked import Asked
 from ckptdoctor.facts.config import Config
 from ckptdoctor.facts.coverage import NEEDS_COUNTS, Coverage, coverage_of
-from ckptdoctor.facts.heads import HeadComparison
 from ckptdoctor.facts.knowledge import knowledge
-from ckptdoctor.facts.maps import READINGS
-from ckptdoctor.facts.token_counts import TokenCounts, read_token_counts
-from ckptdoctor.facts.token_map import TokenMap, read_token_map
-from ckptdoctor.facts.token_texts import read_token_texts
-from ckptdoctor.facts.tokens import Token, describe_tokens
-from ckptdoctor.facts.vocab import VocabMap, describe_vocab
+from ckptdoctor.facts.tokenizer.token_texts import read_token_texts
+from ckptdoctor.facts.tokenizer.tokens import Token, describe_tokens
+from ckptdoctor.facts.vocabulary.heads import HeadComparison
+from ckptdoctor.facts.vocabulary.map_readings import READINGS
+from ckptdoctor.facts.vocabulary.token_map import TokenMap, read_token_map
+from ckptdoctor.facts.vocabulary.vocab import VocabMap, describe_vocab
 from ckptdoctor.summary import title
+from ckptdoctor.tokencounts.token_counts import TokenCounts, read_token_counts
 from ckptdoctor.unknown import Known, Unknown
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 from ckptdoctor.checkpoint.folder import locate
 from ckptdoctor.errors import UsageError
 from ckptdoctor.outputs import PICTURE, Output, Reads, check_places
-from ckptdoctor.repair.writing import cannot_write
+from ckptdoctor.publish.writing import cannot_write
 from ckptdoctor.text import show
 
 __all__ = ["check_picture", "write_picture"]

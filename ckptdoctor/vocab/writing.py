@@ -15,13 +15,13 @@ from ckptdoctor.checkpoint.folder import locate
 from ckptdoctor.errors import CannotExamineError, UsageError
 from ckptdoctor.facts.target import Target, read_target
 from ckptdoctor.facts.target_weights import TargetWeights, find_target_weights
-from ckptdoctor.facts.token_counts import read_token_counts
-from ckptdoctor.facts.token_texts import read_token_texts
-from ckptdoctor.repair.header import Slot, container_pieces
-from ckptdoctor.repair.pieces import Literal, OutputFile, Piece, Range
-from ckptdoctor.repair.publishing import Staging, check_out
-from ckptdoctor.repair.writing import write_files
+from ckptdoctor.facts.tokenizer.token_texts import read_token_texts
+from ckptdoctor.publish.header import Slot, container_pieces
+from ckptdoctor.publish.pieces import Literal, OutputFile, Piece, Range
+from ckptdoctor.publish.publishing import Staging, check_out
+from ckptdoctor.publish.writing import write_files
 from ckptdoctor.text import listing, show
+from ckptdoctor.tokencounts.token_counts import read_token_counts
 from ckptdoctor.unknown import Unknown
 from ckptdoctor.vocab.building import build_map, counts_of_vocabulary, offsets_and_mask
 from ckptdoctor.vocab.forced import Group, forced_groups

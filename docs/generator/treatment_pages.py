@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ckptdoctor.repair.proposal import Treatment
-from ckptdoctor.repair.registry import treatments
+from ckptdoctor.repair.plan.case import Treatment
+from ckptdoctor.repair.plan.treatments_known import treatments
 from ckptdoctor.rulebook import Rule
 from generator.markdown import page, prose, table
 

@@ -18,9 +18,9 @@ from ckptdoctor.audit.summary_text import headline, render_text
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.examining import examine_paths
 from ckptdoctor.policy import load_policy
-from ckptdoctor.report.confidence import capped
-from ckptdoctor.report.json_report import as_data
-from ckptdoctor.report.surface import Surface
+from ckptdoctor.report.scan.confidence import capped
+from ckptdoctor.report.scan.json_report import as_data
+from ckptdoctor.report.terminal.surface import Surface
 from ckptdoctor.resources import rules_dir
 
 SCHEMA = json.loads((rules_dir() / "schema" / "audit.schema.json").read_text(encoding="utf-8"))

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import io
 import struct
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builder.gguf import gguf_file
 from hypothesis import given
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
-
-from builder.gguf import gguf_file
 
 from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.checkpoint.gguf import ENTRY_LIMIT, LIST_LIMIT, GgufHeader, read_gguf

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drafts import HAS_TORCH, HOSTILE_NAMES, NAMES, PLAN, SAFE_NAMES, copy, draft, plain_model, target, unsafe
+from cli_drafts import HAS_TORCH, HOSTILE_NAMES, NAMES, PLAN, SAFE_NAMES, copy, draft, plain_model, target, unsafe
 
 from ckptdoctor.cli.main import run
 from ckptdoctor.serving import contracts

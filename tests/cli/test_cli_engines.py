@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from drafts import ROOT, unsafe
+from cli_drafts import ROOT, unsafe
 
 from ckptdoctor.cli.main import run
 

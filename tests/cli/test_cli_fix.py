@@ -76,7 +76,7 @@ def test_the_json_agrees_with_its_schema(tmp_path: Path, words: tuple[str, ...])
 def test_the_json_of_every_sick_draft_agrees_with_its_schema(built: Built) -> None:
     from ckptdoctor.errors import CkptdoctorError
     from ckptdoctor.repair.fixing import fix
-    from ckptdoctor.report.fix_json import fix_text
+    from ckptdoctor.report.fix.as_json import fix_text
 
     for recipe in RECIPES.values():
         if recipe.wrong is None or recipe.needs_torch:

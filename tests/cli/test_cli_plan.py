@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drafts import HOSTILE_NAMES, NAMES, PLAN, SAFE_NAMES, copy, draft, header, stored_names, target, unsafe
+from cli_drafts import HOSTILE_NAMES, NAMES, PLAN, SAFE_NAMES, copy, draft, header, stored_names, target, unsafe
 
 from ckptdoctor.cli.main import run
 from ckptdoctor.serving import contracts

@@ -6,13 +6,13 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from drafts import NAMES, copy, draft, header, plain_model, target, write
+from cli_drafts import NAMES, copy, draft, header, plain_model, target, write
 
 from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.cli.main import run
 from ckptdoctor.errors import UsageError
 from ckptdoctor.facts import Facts, describe, read_target
-from ckptdoctor.facts.launch import parse_launch
+from ckptdoctor.launch.line import parse_launch
 from ckptdoctor.planning import (
     better_releases,
     chosen_engines,

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_drafts import REPORT
 from click.testing import CliRunner, Result
-from drafts import REPORT
 from recipe_cases import RECIPES, Built
 
 from ckptdoctor.cli.main import main

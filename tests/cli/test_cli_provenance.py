@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
+from story_drafts import draft, target
 
 from ckptdoctor.cli.main import run
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "serving"))
-
-from story_drafts import draft, target
 
 Capture = pytest.CaptureFixture[str]
 

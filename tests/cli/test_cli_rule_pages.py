@@ -14,7 +14,7 @@ from ckptdoctor.cli.explain import page
 from ckptdoctor.cli.main import main, run
 from ckptdoctor.findings import Severity
 from ckptdoctor.report import Surface
-from ckptdoctor.report.render import render_lines
+from ckptdoctor.report.terminal.render import render_lines
 from ckptdoctor.rulebook.rules import EffectSource, FixPlan, Rule
 
 RULE = Rule(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drafts import HOSTILE_NAMES, NAMES, REPORT, copy, draft, target, unsafe
+from cli_drafts import HOSTILE_NAMES, NAMES, REPORT, copy, draft, target, unsafe
 
 from ckptdoctor.cli.main import run
 from ckptdoctor.serving import contracts

@@ -15,7 +15,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from drafts import HAS_TORCH, NAMES, ROOT, TRAINERS, draft, target, unsafe, write
+from cli_drafts import HAS_TORCH, NAMES, ROOT, TRAINERS, draft, target, unsafe, write
 
 from ckptdoctor.cli.main import run
 from ckptdoctor.vocab import build_map

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ckptdoctor.probe.anatomy import Anatomy, stated_wiring
-from ckptdoctor.probe.network import Memory, Network, open_draft
-from ckptdoctor.probe.wiring import Wiring
+from ckptdoctor.probe.network.anatomy import Anatomy, stated_wiring
+from ckptdoctor.probe.network.network import Memory, Network, open_draft
+from ckptdoctor.probe.search.wiring import Wiring
 from tests.conformance.trainer_cases import LENGTH, STEPS, Inputs, inputs_of
 
 __all__ = ["FIRST_POSITION", "TOLERANCE", "apart", "run_network"]

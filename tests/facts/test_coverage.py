@@ -21,10 +21,10 @@ from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.examining import counts_for, examine_paths, scan
 from ckptdoctor.facts import describe, read_target
 from ckptdoctor.facts.coverage import Coverage, coverage_of
-from ckptdoctor.facts.scripts import script_of
-from ckptdoctor.facts.token_counts import TokenCounts
-from ckptdoctor.facts.token_texts import TokenTexts, read_token_texts
-from ckptdoctor.facts.vocab import VocabMap
+from ckptdoctor.facts.tokenizer.scripts import script_of
+from ckptdoctor.facts.tokenizer.token_texts import TokenTexts, read_token_texts
+from ckptdoctor.facts.vocabulary.vocab import VocabMap
+from ckptdoctor.tokencounts.token_counts import TokenCounts
 from ckptdoctor.unknown import Unknown
 
 NO_TEXTS = Unknown("a tokenizer.json beside the target or the draft")

@@ -18,13 +18,13 @@ stored: Any = pytest.importorskip("safetensors.torch")
 from ckptdoctor.checkpoint import open_checkpoint  # noqa: E402
 from ckptdoctor.errors import CannotExamineError  # noqa: E402
 from ckptdoctor.facts import describe, read_target  # noqa: E402
-from ckptdoctor.probe.anatomy import anatomy_of  # noqa: E402
-from ckptdoctor.probe.chains import own_words  # noqa: E402
+from ckptdoctor.probe.network.anatomy import anatomy_of  # noqa: E402
+from ckptdoctor.probe.network.chains import own_words  # noqa: E402
 from ckptdoctor.probe.probing import ProbeResult, probe_samples  # noqa: E402
-from ckptdoctor.probe.sample_files import read_samples  # noqa: E402
-from ckptdoctor.probe.samples import Samples  # noqa: E402
-from ckptdoctor.probe.serving_as import ids_entry  # noqa: E402
-from ckptdoctor.report.probe_text import probe_lines  # noqa: E402
+from ckptdoctor.probe.samples.files import read_samples  # noqa: E402
+from ckptdoctor.probe.samples.samples import Samples  # noqa: E402
+from ckptdoctor.probe.search.serving_as import ids_entry  # noqa: E402
+from ckptdoctor.report.probe.as_text import probe_lines  # noqa: E402
 
 PAIR = Path(__file__).parents[2] / "fixtures" / "pair"
 TARGET = str(PAIR / "target")

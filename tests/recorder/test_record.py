@@ -144,7 +144,7 @@ def test_states_that_are_not_finite() -> None:
 
 def test_probe_reads_what_is_saved(tmp_path: Path) -> None:
     pytest.importorskip("safetensors")
-    from ckptdoctor.probe.sample_files import read_samples
+    from ckptdoctor.probe.samples.files import read_samples
 
     model, path = Draft(), tmp_path / "s.safetensors"
     states = torch.randn(2, 5, 3 * H)

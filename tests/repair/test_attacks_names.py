@@ -8,7 +8,7 @@ import pytest
 from treatment_cases import Draft, answer, draft_of, plan, write
 
 from ckptdoctor.repair.edits import SetConfig
-from ckptdoctor.repair.proposal import Proposal
+from ckptdoctor.repair.plan.case import Proposal
 
 
 def under(draft: Draft, old: str, new: str) -> Draft:

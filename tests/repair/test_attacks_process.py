@@ -27,14 +27,14 @@ from repair_drafts import fingerprint
 
 from ckptdoctor.checkpoint import jsonscan, read_json
 from ckptdoctor.errors import CannotExamineError, CkptdoctorError, UsageError
-from ckptdoctor.repair import publishing
-from ckptdoctor.repair.comparing import VerificationError, compare
+from ckptdoctor.publish import publishing
+from ckptdoctor.publish.comparing import VerificationError, compare
+from ckptdoctor.publish.pieces import OutputFile, Range
+from ckptdoctor.publish.publishing import Staging, check_out
+from ckptdoctor.publish.writing import CannotWriteError, guard_of, write_files
 from ckptdoctor.repair.fixing import fix
-from ckptdoctor.repair.pieces import OutputFile, Range
-from ckptdoctor.repair.publishing import Staging, check_out
-from ckptdoctor.repair.receipts import RECEIPT_NAME
-from ckptdoctor.repair.undo import undo
-from ckptdoctor.repair.writing import CannotWriteError, guard_of, write_files
+from ckptdoctor.repair.undo.receipt_reading import RECEIPT_NAME
+from ckptdoctor.repair.undo.undo import undo
 from ckptdoctor.report import surface_for
 
 KILLS = int(os.environ.get("CKPTDOCTOR_KILLS", "4"))
@@ -101,7 +101,7 @@ import json, os, shutil, sys, time
 from pathlib import Path
 import numpy
 from ckptdoctor.cli.main import run
-import ckptdoctor.repair.fixing, ckptdoctor.report.fix_report, ckptdoctor.report.render
+import ckptdoctor.repair.fixing, ckptdoctor.report.fix.as_text, ckptdoctor.report.terminal.render
 
 template, place, action, name, first, step = sys.argv[1:6] + [int(sys.argv[6])]
 source, out = Path(place, "source"), Path(place, "out", "new")
@@ -431,9 +431,9 @@ def test_a_comparison_on_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.M
 def test_no_way_back_is_promised_where_there_is_none(
     source: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ckptdoctor.repair import way_back
-    from ckptdoctor.report.fix_report import fix_lines
-    from ckptdoctor.report.render import render_lines
+    from ckptdoctor.repair.undo import way_back
+    from ckptdoctor.report.fix.as_text import fix_lines
+    from ckptdoctor.report.terminal.render import render_lines
 
     def told(out: Path) -> str:
         return render_lines(fix_lines(fix(source, out), str(out), None), surface_for(None, "never"))

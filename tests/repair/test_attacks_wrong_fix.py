@@ -18,7 +18,7 @@ from repair_drafts import plan_of, tensor_bytes
 
 from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.repair.fixing import fix
-from ckptdoctor.repair.planner import RepairPlan
+from ckptdoctor.repair.plan.planner import RepairPlan
 
 
 def changed(base: str, tmp_path: Path, *changes: tuple[str, Any]) -> Path:

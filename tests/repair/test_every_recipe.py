@@ -15,12 +15,12 @@ from ckptdoctor.errors import CkptdoctorError
 from ckptdoctor.examining import examine, rulebook
 from ckptdoctor.facts import read_target
 from ckptdoctor.facts.asked import Asked
-from ckptdoctor.facts.launch_files import read_launch
 from ckptdoctor.findings import Severity
+from ckptdoctor.launch.files import read_launch
 from ckptdoctor.repair.edits import AddTensor, CastTensor, CopyTensor, DropTensor, RenameTensor, ReplaceTensor
 from ckptdoctor.repair.fixing import Outcome, fix
-from ckptdoctor.repair.receipts import RECEIPT_NAME
-from ckptdoctor.repair.undo import undo
+from ckptdoctor.repair.undo.receipt_reading import RECEIPT_NAME
+from ckptdoctor.repair.undo.undo import undo
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.serving.provenance import Provenance, provenance_of
 

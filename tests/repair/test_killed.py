@@ -21,10 +21,10 @@ KILLS = int(os.environ.get("CKPTDOCTOR_KILLS", "40"))
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path
-from ckptdoctor.repair.comparing import compare
-from ckptdoctor.repair.pieces import Literal, OutputFile, Range, whole
-from ckptdoctor.repair.publishing import Staging, check_out
-from ckptdoctor.repair.writing import guard_of, write_files
+from ckptdoctor.publish.comparing import compare
+from ckptdoctor.publish.pieces import Literal, OutputFile, Range, whole
+from ckptdoctor.publish.publishing import Staging, check_out
+from ckptdoctor.publish.writing import guard_of, write_files
 
 source, out, last = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 

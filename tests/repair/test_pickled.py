@@ -12,12 +12,12 @@ from treatment_cases import answer, draft_of, plan, write
 
 from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.facts import describe
+from ckptdoctor.publish.pieces import Range, Stream
 from ckptdoctor.repair import pickled
 from ckptdoctor.repair.edits import ConvertPickle, DropTensor, OmitFile, RewriteIndex
 from ckptdoctor.repair.fixing import fix
-from ckptdoctor.repair.pieces import Range, Stream
-from ckptdoctor.repair.proposal import Case, Proposal, RefusedError
-from ckptdoctor.repair.registry import code_of
+from ckptdoctor.repair.plan.case import Case, Proposal, RefusedError
+from ckptdoctor.repair.plan.treatments_known import code_of
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch

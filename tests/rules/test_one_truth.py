@@ -19,7 +19,7 @@ from ckptdoctor.examining import _asked, _doubts, rulebook
 from ckptdoctor.facts import describe, read_target
 from ckptdoctor.findings import Claim, Confidence, Finding, ServingRange, Severity
 from ckptdoctor.planning import chosen_engines
-from ckptdoctor.report.plan_json import plan_data
+from ckptdoctor.report.plan.as_json import plan_data
 from ckptdoctor.rulebook import judge, judge_plans
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.contracts import Release

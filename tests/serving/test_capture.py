@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from story_drafts import TRAINERS, facts_of, plan, trainer
 
 from ckptdoctor.facts import Target
-from ckptdoctor.facts.launch import parse_launch
+from ckptdoctor.launch.line import parse_launch
 from ckptdoctor.serving import contracts
 from ckptdoctor.serving.boundaries import default_boundaries, reach, spread, to_boundaries
 from ckptdoctor.serving.capture import PHASES, capture

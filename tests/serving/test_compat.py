@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from story_drafts import IDS_KEY, TRAINERS, draft, facts_of, target, trainer, trainer_names
 
 from ckptdoctor.facts import Facts
-from ckptdoctor.facts.launch import parse_launch
+from ckptdoctor.launch.line import parse_launch
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.compat import Range, compatibility, fitting_ids
 from ckptdoctor.serving.contracts import borders

@@ -33,7 +33,7 @@ from vocab_targets import (
 
 from ckptdoctor import scan
 from ckptdoctor.errors import CannotExamineError, UsageError
-from ckptdoctor.facts.token_counts import TokenCounts
+from ckptdoctor.tokencounts.token_counts import TokenCounts
 from ckptdoctor.vocab import build, build_map
 from ckptdoctor.vocab.building import counts_of_vocabulary, offsets_and_mask
 from ckptdoctor.vocab.forced import read_ids

@@ -1,0 +1,1 @@
+"""The launch line held against the draft."""

@@ -1,0 +1,1 @@
+"""Names of tensors: what each would be called in the usual layout."""

@@ -1,0 +1,1 @@
+"""Quantised weights: schemes, what they cover, how they are stored."""

@@ -1,0 +1,1 @@
+"""Positions: rope of the draft and of its target."""

@@ -1,0 +1,1 @@
+"""Special tokens, the tokenizer and chat templates."""

@@ -1,0 +1,1 @@
+"""Values of weights (`--deep`)."""

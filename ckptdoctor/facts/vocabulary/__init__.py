@@ -1,0 +1,1 @@
+"""The draft vocabulary: maps, masks, heads."""

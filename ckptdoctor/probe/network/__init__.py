@@ -1,0 +1,1 @@
+"""The draft's own forward, from its stored parts."""

@@ -1,0 +1,1 @@
+"""Texts with the hidden states of a target, from whatever recorded them."""

@@ -1,0 +1,1 @@
+"""Which wiring makes the draft guess right."""

@@ -1,0 +1,1 @@
+"""The gate of git: pushes and commits."""

@@ -1,0 +1,1 @@
+"""From findings to a proven plan of edits. Pure."""

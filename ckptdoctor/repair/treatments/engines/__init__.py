@@ -1,0 +1,1 @@
+"""Treatments of `rules/repair/engines.yaml`."""

@@ -1,0 +1,1 @@
+"""The receipt, and the way back."""

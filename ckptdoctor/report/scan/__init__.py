@@ -1,0 +1,1 @@
+"""The report of a scan in each of its formats."""
