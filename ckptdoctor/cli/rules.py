@@ -25,7 +25,7 @@ __all__ = ["rules"]
 @color_option
 def rules(fmt: str, rule_dirs: tuple[Path, ...], color: str) -> None:
     """List the rules: id, severity and name."""
-    from ckptdoctor.examining import rulebook
+    from ckptdoctor.repair.known_rules import rulebook
     from ckptdoctor.report import surface_for
     from ckptdoctor.report.scan.json_report import SCHEMA_VERSION, dumps
     from ckptdoctor.report.terminal.render import render_lines

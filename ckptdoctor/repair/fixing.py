@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ckptdoctor.checkpoint import Checkpoint, open_checkpoint
 from ckptdoctor.errors import UsageError
-from ckptdoctor.examining import Survey, rulebook, survey
+from ckptdoctor.examining import Survey, survey
 from ckptdoctor.facts import Target, read_target
 from ckptdoctor.facts.asked import Asked
 from ckptdoctor.findings import Finding, Severity
@@ -25,11 +25,12 @@ from ckptdoctor.publish.tree import Tree, read_tree
 from ckptdoctor.publish.writing import Written, write_files
 from ckptdoctor.repair.assemble import Assembly, assemble
 from ckptdoctor.repair.changes import Change, changes
+from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.repair.plan.case import Proposal
 from ckptdoctor.repair.plan.planner import Options, RepairPlan, plan_repair
 from ckptdoctor.repair.plan.treatments_known import treatment_names
-from ckptdoctor.repair.undo.receipt import receipt_bytes
-from ckptdoctor.repair.undo.receipt_reading import RECEIPT_NAME
+from ckptdoctor.repair.receipt import receipt_bytes
+from ckptdoctor.repair.receipt_reading import RECEIPT_NAME
 from ckptdoctor.rulebook import Rule, RuleBook
 from ckptdoctor.serving.provenance import provenance_of
 from ckptdoctor.text import listing, show

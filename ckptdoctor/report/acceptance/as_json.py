@@ -27,7 +27,7 @@ def answer_text(answer: Acceptance) -> str:
 
 def answer_data(answer: Acceptance) -> dict[str, Any]:
     """The answer as the plain object of the document. What is not known is null."""
-    from ckptdoctor import __version__
+    from ckptdoctor.version import __version__
 
     return {
         "schema_version": SCHEMA_VERSION,

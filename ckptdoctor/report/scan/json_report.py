@@ -33,7 +33,7 @@ def dumps(data: object) -> str:
 
 def as_data(report: Report) -> dict[str, Any]:
     """The report as the plain object that the JSON text holds."""
-    from ckptdoctor import __version__
+    from ckptdoctor.version import __version__
 
     skipped = sum(skipped_rules(e.skipped) for e in report.examinations)
     return {

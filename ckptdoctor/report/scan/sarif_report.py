@@ -27,7 +27,7 @@ _TEXT_FILES = (".json", ".jsonl", ".yaml", ".yml", ".toml", ".txt", ".md", ".jin
 
 def render(report: Report, surface: Surface) -> str:  # noqa: ARG001  # the signature that all reporters have
     """One run with all checkpoints. Paths are URIs relative to the current folder where they lie in it."""
-    from ckptdoctor import __version__
+    from ckptdoctor.version import __version__
 
     rules = _rules(report)
     index = {rule["id"]: number for number, rule in enumerate(rules)}

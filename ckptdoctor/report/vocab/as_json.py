@@ -31,7 +31,7 @@ def page_text(page: Page, svg: str | None = None) -> str:
 
 def page_data(page: Page, svg: str | None = None) -> dict[str, Any]:
     """The page as the plain object of the document. What is not known is null, and `needs` says what it takes."""
-    from ckptdoctor import __version__
+    from ckptdoctor.version import __version__
 
     vocab = page.vocab
     parts = {"map": vocab.verdict, "specials": page.outside, "heads": page.heads, "coverage": page.coverage}

@@ -26,9 +26,9 @@ from ckptdoctor.publish.publishing import Staging, check_out
 from ckptdoctor.publish.tree import DEPTH_LIMIT, Entry, read_tree
 from ckptdoctor.publish.writing import write_files
 from ckptdoctor.repair.fixing import Progress
-from ckptdoctor.repair.undo.receipt import SCHEMA_VERSION
-from ckptdoctor.repair.undo.receipt_reading import RECEIPT_NAME
-from ckptdoctor.repair.undo.way_back import ALL_LIMIT, KEEP_LIMIT
+from ckptdoctor.repair.receipt import SCHEMA_VERSION
+from ckptdoctor.repair.receipt_reading import RECEIPT_NAME
+from ckptdoctor.repair.way_back import ALL_LIMIT, KEEP_LIMIT
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.summary import byte_count
 from ckptdoctor.text import listing, show
