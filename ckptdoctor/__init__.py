@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ckptdoctor.version import __version__
-
 __all__ = [
     "CannotExamineError",
     "CkptdoctorError",
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from ckptdoctor.findings import Confidence, Examination, Finding, Severity
     from ckptdoctor.repair.fixing import fix
     from ckptdoctor.scanning import scan
+    from ckptdoctor.version import __version__
 
 _HOMES = {
     "CannotExamineError": "ckptdoctor.errors",
@@ -43,6 +42,7 @@ _HOMES = {
     "Severity": "ckptdoctor.findings",
     "fix": "ckptdoctor.repair.fixing",
     "scan": "ckptdoctor.scanning",
+    "__version__": "ckptdoctor.version",
 }
 
 

@@ -17,8 +17,9 @@ from ckptdoctor.facts.asked import Asked
 from ckptdoctor.findings import Finding, Severity
 from ckptdoctor.launch.files import read_launch
 from ckptdoctor.planning import chosen_engines
-from ckptdoctor.publish.comparing import VerificationError, compare, compare_size
+from ckptdoctor.publish.comparing import compare, compare_size
 from ckptdoctor.publish.copying import CannotReadError, SourceGuard
+from ckptdoctor.publish.digests import VerificationError
 from ckptdoctor.publish.pieces import Literal, OutputFile, Range
 from ckptdoctor.publish.publishing import Staging, check_out
 from ckptdoctor.publish.tree import Tree, read_tree

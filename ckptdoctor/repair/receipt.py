@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
-from ckptdoctor.publish.comparing import Compared, VerificationError
+from ckptdoctor.publish.digests import Compared, VerificationError
 from ckptdoctor.publish.tree import Tree
 from ckptdoctor.repair.assemble import Assembly
 from ckptdoctor.repair.edits import AddTensor, CastTensor, CopyTensor, Edit, ReplaceTensor

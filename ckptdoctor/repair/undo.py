@@ -19,8 +19,9 @@ from typing import Any
 from ckptdoctor.checkpoint.folder import Folder, locate
 from ckptdoctor.checkpoint.weights import read_json_file
 from ckptdoctor.errors import CannotExamineError, UsageError
-from ckptdoctor.publish.comparing import VerificationError, compare, compare_size
+from ckptdoctor.publish.comparing import compare, compare_size
 from ckptdoctor.publish.copying import SourceGuard
+from ckptdoctor.publish.digests import VerificationError
 from ckptdoctor.publish.pieces import Literal, OutputFile, Piece, Range
 from ckptdoctor.publish.publishing import Staging, check_out
 from ckptdoctor.publish.tree import DEPTH_LIMIT, Entry, read_tree

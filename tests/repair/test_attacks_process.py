@@ -28,7 +28,8 @@ from repair_drafts import fingerprint
 from ckptdoctor.checkpoint import jsonscan, read_json
 from ckptdoctor.errors import CannotExamineError, CkptdoctorError, UsageError
 from ckptdoctor.publish import publishing
-from ckptdoctor.publish.comparing import VerificationError, compare
+from ckptdoctor.publish.comparing import compare
+from ckptdoctor.publish.digests import VerificationError
 from ckptdoctor.publish.pieces import OutputFile, Range
 from ckptdoctor.publish.publishing import Staging, check_out
 from ckptdoctor.publish.writing import CannotWriteError, guard_of, write_files
