@@ -21,11 +21,10 @@ from ckptdoctor.checkpoint.weights import find_weights, read_json_file
 from ckptdoctor.errors import CkptdoctorError
 from ckptdoctor.facts import Facts, Target, describe, read_target
 from ckptdoctor.facts.asked import Asked
-from ckptdoctor.findings import Examination, Report
+from ckptdoctor.findings import Examination, Report, fingerprint
 from ckptdoctor.launch.line import parse_launch
 from ckptdoctor.policy import NO_POLICY, Baseline, Policy, applied
 from ckptdoctor.repair.known_rules import rulebook
-from ckptdoctor.report.marks import fingerprint
 from ckptdoctor.report.scan.confidence import capped
 from ckptdoctor.report.scan.json_report import as_data
 from ckptdoctor.rulebook import Rule, RuleBook

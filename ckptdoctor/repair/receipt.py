@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
+from ckptdoctor.jsontext import dumps
 from ckptdoctor.publish.digests import Compared, VerificationError
 from ckptdoctor.publish.tree import Tree
 from ckptdoctor.repair.assemble import Assembly
@@ -24,7 +25,6 @@ from ckptdoctor.repair.plan.planner import RepairPlan
 from ckptdoctor.repair.receipt_reading import RECEIPT_NAME
 from ckptdoctor.repair.state import State
 from ckptdoctor.repair.way_back import way_back
-from ckptdoctor.report.scan.json_report import dumps
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.serving import contracts
 from ckptdoctor.text import show

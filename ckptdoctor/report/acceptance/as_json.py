@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ckptdoctor.jsontext import dumps
 from ckptdoctor.report.acceptance.as_text import band_text, commands
-from ckptdoctor.report.scan.json_report import dumps
 
 if TYPE_CHECKING:
     from ckptdoctor.acceptance.asking import Acceptance

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ckptdoctor.claims import of_plans
 from ckptdoctor.findings import Severity
+from ckptdoctor.jsontext import dumps
 from ckptdoctor.repair.receipt import edit_data
 from ckptdoctor.report.plan.as_json import plan_data
-from ckptdoctor.report.scan.json_report import dumps, finding_data
+from ckptdoctor.report.scan.json_report import finding_data
 
 if TYPE_CHECKING:
     from ckptdoctor.repair.fixing import Outcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ckptdoctor.report.scan.json_report import dumps
+from ckptdoctor.jsontext import dumps
 
 if TYPE_CHECKING:
     from ckptdoctor.probe.probing import ProbeResult

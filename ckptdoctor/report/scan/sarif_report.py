@@ -8,9 +8,8 @@ from collections import Counter
 from typing import Any
 from urllib.parse import quote
 
-from ckptdoctor.findings import Examination, Finding, Ignored, Location, Report, Severity
-from ckptdoctor.report.marks import fingerprint
-from ckptdoctor.report.scan.json_report import as_plain, dumps
+from ckptdoctor.findings import Examination, Finding, Ignored, Location, Report, Severity, fingerprint
+from ckptdoctor.jsontext import as_plain, dumps
 from ckptdoctor.report.terminal.surface import Surface
 from ckptdoctor.report.wording import PATH_LIMIT, failure, file_path, serving_line, unserved, words
 from ckptdoctor.text import show

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ckptdoctor.report.scan.json_report import dumps
+from ckptdoctor.jsontext import dumps
 from ckptdoctor.unknown import Unknown
 
 if TYPE_CHECKING:
