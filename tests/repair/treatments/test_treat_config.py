@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from treatment_cases import Draft, answer, draft_of, floats, plan, write
+from treatment_cases import Draft, answer, draft_of, floats, plan, settings, write
 
 from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.examining import rulebook
 from ckptdoctor.facts import describe
-from ckptdoctor.repair.edits import RemoveConfig, SetConfig
+from ckptdoctor.repair.edits import RemoveConfig
 from ckptdoctor.repair.plan.case import Case, Proposal, RefusedError
 from ckptdoctor.repair.plan.treatments_known import code_of, treatments
 
@@ -37,13 +37,6 @@ def changed(dialect: str = "specforge-eagle3", config: dict[str, Any] | None = N
     return draft
 
 
-def edits(told: Proposal | str) -> dict[str, Any]:
-    """What is written into config.json, by key."""
-    assert isinstance(told, Proposal), told
-    assert all(isinstance(edit, SetConfig) and edit.file == "config.json" for edit in told.edits)
-    return {edit.key: edit.value for edit in told.edits if isinstance(edit, SetConfig)}
-
-
 def is_safe(told: Proposal | str) -> bool:
     return isinstance(told, Proposal) and told.safety == "safe"
 
@@ -64,7 +57,7 @@ def wider(**more: Any) -> Draft:
 
 def test_the_targets_width_is_written(tmp_path: Path) -> None:
     told = told_of(wider(embedding=True), tmp_path, "GEO004")
-    assert edits(told) == {"target_hidden_size": 128}
+    assert settings(told) == {"target_hidden_size": 128}
     assert is_safe(told)
 
 
@@ -74,7 +67,7 @@ def test_the_targets_width_is_not_written_for_a_draft_without_an_embedding(tmp_p
 
 def test_bias_is_set_to_false_on_the_assumption_that_there_was_none(tmp_path: Path) -> None:
     told = told_of(changed(config={"bias": True}), tmp_path, "GEO008")
-    assert edits(told) == {"bias": False}
+    assert settings(told) == {"bias": False}
     assert isinstance(told, Proposal)
     assert (told.safety, told.assumption) == (
         "unsafe",
@@ -93,7 +86,7 @@ def test_bias_stays_true_beside_any_bias(tmp_path: Path) -> None:
 )
 def test_the_flag_of_a_stored_norm_is_set_as_unsafe(sizes: dict[str, Any], flag: str, tmp_path: Path) -> None:
     told = told_of(changed("speculators-eagle3", {flag: ...}, **sizes), tmp_path, "GEO014")
-    assert edits(told) == {flag: True}
+    assert settings(told) == {flag: True}
     assert isinstance(told, Proposal)
     assert told.safety == "unsafe"
 
@@ -102,7 +95,7 @@ def test_a_flag_is_corrected_where_it_stands(tmp_path: Path) -> None:
     draft = changed(
         "speculators-eagle3", {"norm_before_fc": ..., "eagle_config.norm_before_fc": False}, norm_before_fc=True
     )
-    assert edits(told_of(draft, tmp_path, "GEO014")) == {"eagle_config.norm_before_fc": True}
+    assert settings(told_of(draft, tmp_path, "GEO014")) == {"eagle_config.norm_before_fc": True}
 
 
 def test_the_flag_is_not_set_when_some_of_the_norms_are_lost(tmp_path: Path) -> None:
@@ -114,7 +107,7 @@ def test_the_flag_is_not_set_when_some_of_the_norms_are_lost(tmp_path: Path) -> 
 def test_the_number_of_captured_layers_is_that_of_the_list(tmp_path: Path) -> None:
     draft = changed("model-optimizer-eagle3", {"num_aux_hidden_states": 4})
     told = told_of(draft, tmp_path, "AUX011")
-    assert edits(told) == {"num_aux_hidden_states": 3}
+    assert settings(told) == {"num_aux_hidden_states": 3}
     assert is_safe(told)
 
 
@@ -141,7 +134,7 @@ def test_the_length_is_that_of_the_target_in_the_drafts_own_place(dialect: str, 
     draft = changed(dialect)
     draft.target = {**(draft.target or {}), **LONG}
     told = told_of(draft, tmp_path, "ROP002")
-    assert edits(told) == {key: 4096}
+    assert settings(told) == {key: 4096}
     assert is_safe(told)
 
 
@@ -150,7 +143,7 @@ def test_a_scaling_that_does_not_depend_on_the_length_allows_a_longer_table(kind
     scaling = {"rope_type": kind, "factor": 2.0}
     draft = changed(config={"rope_scaling": scaling, "rope_parameters": {**scaling, "rope_theta": 10000.0}})
     draft.target = {**(draft.target or {}), **LONG}
-    assert edits(told_of(draft, tmp_path, "ROP002")) == {"max_position_embeddings": 4096}
+    assert settings(told_of(draft, tmp_path, "ROP002")) == {"max_position_embeddings": 4096}
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "yarn", "longrope", "something-new"])
@@ -260,7 +253,7 @@ def test_remove_config_refuses_what_is_not_there(tmp_path: Path) -> None:
 )
 def test_a_value_with_one_reading_is_written_plainly(key: str, written: Any, value: Any, tmp_path: Path) -> None:
     told = told_of(changed(config={key: written}), tmp_path, "CFG007")
-    assert edits(told) == {key: value}
+    assert settings(told) == {key: value}
     assert is_safe(told) == (value is not False)
 
 
@@ -291,13 +284,13 @@ IDS = "eagle_config.eagle_aux_hidden_state_layer_ids"
 @pytest.mark.parametrize("written", ["[1, 3, 5]", "1,3,5", " 1 , 3,5 ", [1.0, 3.0, 5.0], ["1", "3", "5"]])
 def test_ids_with_one_reading_become_a_list(written: Any, tmp_path: Path) -> None:
     told = told_of(changed("model-optimizer-eagle3", {IDS: written}), tmp_path, "AUX004")
-    assert edits(told) == {IDS: [1, 3, 5]}
+    assert settings(told) == {IDS: [1, 3, 5]}
     assert is_safe(told)
 
 
 def test_ids_keep_their_order(tmp_path: Path) -> None:
     told = told_of(changed("model-optimizer-eagle3", {IDS: "5, 1, -1"}), tmp_path, "AUX004")
-    assert edits(told) == {IDS: [5, 1, -1]}
+    assert settings(told) == {IDS: [5, 1, -1]}
 
 
 @pytest.mark.parametrize(
@@ -320,13 +313,13 @@ def test_ids_with_another_reading_stay(written: Any, tmp_path: Path) -> None:
 )
 def test_a_size_is_the_one_of_all_tensors(config: dict[str, Any], expected: dict[str, Any], tmp_path: Path) -> None:
     told = told_of(changed(config=config), tmp_path, "GEO009")
-    assert edits(told) == expected
+    assert settings(told) == expected
     assert is_safe(told)
 
 
 def test_the_vocabulary_is_the_rows_of_the_embedding(tmp_path: Path) -> None:
     told = told_of(changed(config={"vocab_size": 640}, embedding=True), tmp_path, "GEO009")
-    assert edits(told) == {"vocab_size": 512}
+    assert settings(told) == {"vocab_size": 512}
 
 
 @pytest.mark.parametrize("dialect", ["specforge-eagle3", "speculators-eagle3"])
@@ -352,20 +345,20 @@ def test_the_vocabulary_stays_where_anything_proves_that_the_embedding_was_cut(
 )
 def test_a_missing_head_dim_is_what_queries_and_keys_agree_on(dialect: str, key: str, tmp_path: Path) -> None:
     told = told_of(changed(dialect, {key: ...}, head_dim=32), tmp_path, "GEO009")
-    assert edits(told) == {key: 32}
+    assert settings(told) == {key: 32}
     assert is_safe(told)
 
 
 def test_a_wrong_head_dim_is_corrected_where_the_norms_of_the_heads_show_it(tmp_path: Path) -> None:
     draft = changed("speculators-eagle3", {f"{NESTED}.head_dim": 8}, qk_norm=True)
-    assert edits(told_of(draft, tmp_path, "GEO009"))[f"{NESTED}.head_dim"] == 16
+    assert settings(told_of(draft, tmp_path, "GEO009"))[f"{NESTED}.head_dim"] == 16
     steps = plan(tmp_path).steps
     assert [(s.treatment, s.subject) for s in steps] == [("size-from-tensors", "head_dim")]
 
 
 def test_heads_are_corrected_where_the_norms_of_the_heads_show_their_width(tmp_path: Path) -> None:
     draft = changed("speculators-eagle3", {f"{NESTED}.num_attention_heads": 8}, qk_norm=True)
-    assert edits(told_of(draft, tmp_path, "GEO009")) == {f"{NESTED}.num_attention_heads": 4}
+    assert settings(told_of(draft, tmp_path, "GEO009")) == {f"{NESTED}.num_attention_heads": 4}
 
 
 @pytest.mark.parametrize(
@@ -415,19 +408,19 @@ def test_the_sizes_are_put_into_the_right_fields(
     config: dict[str, Any], rule: str, expected: dict[str, Any], tmp_path: Path
 ) -> None:
     told = told_of(changed(config=config), tmp_path, rule)
-    assert edits(told) == expected
+    assert settings(told) == expected
     assert is_safe(told)
 
 
 def test_the_sizes_stay_in_their_dialect(tmp_path: Path) -> None:
     draft = changed("speculators-eagle3", {"draft_vocab_size": 512, f"{NESTED}.vocab_size": 128})
-    assert edits(told_of(draft, tmp_path, "VOC013")) == {"draft_vocab_size": 128, f"{NESTED}.vocab_size": 512}
+    assert settings(told_of(draft, tmp_path, "VOC013")) == {"draft_vocab_size": 128, f"{NESTED}.vocab_size": 512}
 
 
 def test_a_whole_vocabulary_needs_no_map(tmp_path: Path) -> None:
     draft = changed("specforge-eagle3-fullvocab", {"draft_vocab_size": 128})
     draft.tensors = {name: t for name, t in draft.tensors.items() if name not in ("d2t", "t2d")}
-    assert edits(told_of(draft, tmp_path, "VOC013")) == {"draft_vocab_size": 512}
+    assert settings(told_of(draft, tmp_path, "VOC013")) == {"draft_vocab_size": 512}
 
 
 def test_lengths_of_head_and_map_that_differ_are_left_to_the_training_run(tmp_path: Path) -> None:
@@ -467,7 +460,7 @@ def test_a_draft_for_another_target_is_not_made_one_for_this(tmp_path: Path) -> 
 def test_the_base_is_written_in_the_old_spelling_too(tmp_path: Path) -> None:
     draft = changed(config={"rope_theta": ..., "rope_parameters.rope_theta": 5e5})
     told = told_of(draft, tmp_path, "ROP001")
-    assert edits(told) == {"rope_theta": 5e5}
+    assert settings(told) == {"rope_theta": 5e5}
     assert is_safe(told)
 
 
@@ -475,7 +468,7 @@ def test_scaling_is_written_beside_it_in_the_object_of_the_layer(tmp_path: Path)
     new = {"rope_theta": 10000, "rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 2048}
     draft = changed("speculators-eagle3", {f"{NESTED}.rope_parameters": new})
     told = told_of(draft, tmp_path, "ROP001")
-    assert edits(told) == {
+    assert settings(told) == {
         f"{NESTED}.rope_theta": 10000,
         f"{NESTED}.rope_scaling": {k: v for k, v in new.items() if k != "rope_theta"},
     }
@@ -484,7 +477,7 @@ def test_scaling_is_written_beside_it_in_the_object_of_the_layer(tmp_path: Path)
 def test_a_part_of_a_head_that_is_rotated_is_written_too(tmp_path: Path) -> None:
     new = {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.5}
     draft = changed(config={"rope_parameters": new})
-    assert edits(told_of(draft, tmp_path, "ROP001")) == {"partial_rotary_factor": 0.5}
+    assert settings(told_of(draft, tmp_path, "ROP001")) == {"partial_rotary_factor": 0.5}
 
 
 def test_the_repair_of_a_note_is_made_when_it_is_selected(tmp_path: Path) -> None:

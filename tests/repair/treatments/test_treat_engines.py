@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from story_drafts import IDS_KEY, draft, target
-from treatment_cases import answer, draft_of, floats, plan, write
+from treatment_cases import answer, draft_of, floats, plan, refusal, renames, settings, write
 
 from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.examining import rulebook
 from ckptdoctor.facts import read_target
 from ckptdoctor.planning import chosen_engines
-from ckptdoctor.repair.edits import RenameTensor, SetConfig
 from ckptdoctor.repair.plan.case import Case, Proposal, Propose, RefusedError
 from ckptdoctor.repair.plan.planner import Options, RepairPlan, plan_repair
 from ckptdoctor.repair.treatments.engines import flag_for_engine, ids_for_engine, layout_for_engine
@@ -44,23 +43,8 @@ def repaired(folder: Path, *engines: str, writer: str | None = None) -> RepairPl
     return plan_repair(open_checkpoint(str(folder)), read_target(str(folder / "target")), rulebook(), options)
 
 
-def names(told: Proposal | str) -> dict[str, str]:
-    assert isinstance(told, Proposal), told
-    return {edit.name: edit.to for edit in told.edits if isinstance(edit, RenameTensor)}
-
-
-def values(told: Proposal | str) -> dict[str, object]:
-    assert isinstance(told, Proposal), told
-    return {edit.key: edit.value for edit in told.edits if isinstance(edit, SetConfig)}
-
-
 def rules(survey: Any) -> set[str]:
     return {f.rule for f in survey.judgement.findings}
-
-
-def refusal(told: Proposal | str) -> str:
-    assert isinstance(told, str), told
-    return told
 
 
 # --- the founding story -------------------------------------------------------------------------------------------
@@ -88,7 +72,7 @@ def test_a_release_that_serves_the_story_needs_nothing(tmp_path: Path) -> None:
 def test_the_layer_gets_the_name_that_the_release_looks_for_and_nothing_else_does(tmp_path: Path) -> None:
     folder = write(draft_of("model-optimizer-eagle3"), tmp_path)
     told = answer(folder, "KEY017", "sglang==0.5.11")
-    found = names(told)
+    found = renames(told)
     assert found
     assert all(new == old.replace("layers.0.", "midlayer.") for old, new in found.items())
     assert set(found) == {n for n in draft_of("model-optimizer-eagle3").tensors if n.startswith("layers.0.")}
@@ -111,7 +95,7 @@ def test_numbers_after_midlayer_are_taken_off_for_a_deep_draft(tmp_path: Path) -
     draft.tensors = {n.replace("layers.", "midlayer."): t for n, t in draft.tensors.items()}
     folder = write(draft, tmp_path)
     told = answer(folder, "KEY017", "sglang==0.5.23")
-    assert all(new == old.replace("midlayer.", "layers.") for old, new in names(told).items())
+    assert all(new == old.replace("midlayer.", "layers.") for old, new in renames(told).items())
     assert plan(folder, "sglang==0.5.23").after.plans[0].left_random == ()
 
 
@@ -126,7 +110,7 @@ def test_norms_of_the_captured_states_have_two_names(engine: str, tmp_path: Path
     if engine.startswith("sglang"):  # it knows both
         assert "layout-for-engine" not in [s.treatment for s in found.steps]
         return
-    assert names(answer(folder, "SRV006", engine)) == {f"{new}weight": f"{old}weight" for old, new in words.items()}
+    assert renames(answer(folder, "SRV006", engine)) == {f"{new}weight": f"{old}weight" for old, new in words.items()}
     assert not found.after.plans[0].load_errors
     assert found.after.plans[0].left_at_ones == ()
 
@@ -134,7 +118,7 @@ def test_norms_of_the_captured_states_have_two_names(engine: str, tmp_path: Path
 def test_a_prefix_that_vllm_doubles_is_taken_off(tmp_path: Path) -> None:
     draft = draft_of()
     draft.tensors = {f"model.{n}" if n.startswith(("midlayer", "fc")) else n: t for n, t in draft.tensors.items()}
-    told = names(answer(write(draft, tmp_path), "SRV006", "vllm==0.33.0"))
+    told = renames(answer(write(draft, tmp_path), "SRV006", "vllm==0.33.0"))
     assert all(old == f"model.{new}" for old, new in told.items())
 
 
@@ -180,7 +164,8 @@ def test_two_engines_that_want_two_layouts_are_told_so(tmp_path: Path) -> None:
     assert "eagle undated: the names as they are" in told
     assert "layers.N.*" in told
     assert all(
-        new == old.replace("midlayer.", "layers.0.") for old, new in names(answer(folder, "SRV006", "mlx-vlm")).items()
+        new == old.replace("midlayer.", "layers.0.")
+        for old, new in renames(answer(folder, "SRV006", "mlx-vlm")).items()
     )
 
 
@@ -189,7 +174,7 @@ def test_two_engines_that_want_two_layouts_are_told_so(tmp_path: Path) -> None:
 
 def test_ids_are_written_in_the_numbers_of_the_release(tmp_path: Path) -> None:
     told = answer(story(tmp_path, [2, 30, 58]), "AUX016", "sglang==0.5.12", trained_with="speculators")
-    assert values(told) == {NESTED: [1, 29, 57]}
+    assert settings(told) == {NESTED: [1, 29, 57]}
     assert isinstance(told, Proposal)
     assert (told.safety, told.subject) == ("safe", "the captured layers")
     assert "sglang 0.5.12" in told.summary
@@ -199,7 +184,7 @@ def test_every_place_that_names_the_layers_gets_the_same_ids(tmp_path: Path) -> 
     place = story(tmp_path, [2, 30, 58])
     config = json.loads((place / "config.json").read_text(encoding="utf-8"))
     (place / "config.json").write_text(json.dumps(config | {IDS_KEY: [2, 30, 58]}), encoding="utf-8")
-    assert values(answer(place, "AUX016", "sglang==0.5.12", trained_with="speculators")) == {
+    assert settings(answer(place, "AUX016", "sglang==0.5.12", trained_with="speculators")) == {
         NESTED: [1, 29, 57],
         IDS_KEY: [1, 29, 57],
     }
@@ -207,7 +192,7 @@ def test_every_place_that_names_the_layers_gets_the_same_ids(tmp_path: Path) -> 
 
 def test_a_boundary_that_the_target_cannot_give_under_one_number_is_asked_for_by_another(tmp_path: Path) -> None:
     place = story(tmp_path, [-1, 2, 30])
-    assert values(answer(place, "SRV004", "sglang==0.5.14")) == {NESTED: [0, 3, 31]}
+    assert settings(answer(place, "SRV004", "sglang==0.5.14")) == {NESTED: [0, 3, 31]}
     assert [p.outcome for p in repaired(place, "sglang==0.5.14").after.plans] == ["served"]
 
 
@@ -295,7 +280,7 @@ def test_a_second_translation_is_refused(tmp_path: Path) -> None:
 def test_a_flag_is_written_where_the_release_looks_for_it(tmp_path: Path) -> None:
     place = story(tmp_path, [2, 30, 58], LLAMA, {"norm_before_residual": True})
     told = answer(place, "SRV002", "vllm==0.33.0")
-    assert values(told) == {"norm_before_residual": True}
+    assert settings(told) == {"norm_before_residual": True}
     assert isinstance(told, Proposal)
     assert told.safety == "safe"
     found = repaired(place, "vllm==0.33.0")

@@ -5,18 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from treatment_cases import answer, draft_of, write
+from treatment_cases import answer, draft_of, renames, write
 
 from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.examining import rulebook, survey
 from ckptdoctor.facts import read_target
-from ckptdoctor.repair.edits import RenameTensor
 from ckptdoctor.repair.plan.case import Proposal
-
-
-def renamed(told: Proposal | str) -> dict[str, str]:
-    assert isinstance(told, Proposal), told
-    return {edit.name: edit.to for edit in told.edits if isinstance(edit, RenameTensor)}
 
 
 @pytest.mark.parametrize("stored", ["layers.1.", "layers.36.", "model.layers.36."])
@@ -24,7 +18,7 @@ def test_the_layer_is_renamed_with_the_prefix_that_it_alone_carries(stored: str,
     draft = draft_of()
     draft.tensors = {n.replace("midlayer.", stored): t for n, t in draft.tensors.items()}
     folder = write(draft, tmp_path)
-    told = renamed(answer(folder, "KEY030"))
+    told = renames(answer(folder, "KEY030"))
     assert told
     assert all(old.startswith(stored) and new == f"midlayer.{old.removeprefix(stored)}" for old, new in told.items())
 

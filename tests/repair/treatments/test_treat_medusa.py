@@ -5,20 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from treatment_cases import Draft, answer, draft_of, plan, write
+from treatment_cases import Draft, answer, draft_of, plan, renames, write
 
 from ckptdoctor.repair.edits import RenameTensor, SetConfig
-from ckptdoctor.repair.plan.case import Proposal
 
 
 def prefixed(draft: Draft, prefix: str) -> Draft:
     draft.tensors = {prefix + name: tensor for name, tensor in draft.tensors.items()}
     return draft
-
-
-def renames(told: Proposal | str) -> dict[str, str]:
-    assert isinstance(told, Proposal), told
-    return {edit.name: edit.to for edit in told.edits if isinstance(edit, RenameTensor)}
 
 
 @pytest.mark.parametrize("prefix", ["medusa_head.", "module.", "module.medusa_head.", "_orig_mod.heads."])

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from treatment_cases import Draft, answer, draft_of, floats, plan, write
+from treatment_cases import Draft, answer, draft_of, floats, plan, refusal, renames, settings, write
 
 from ckptdoctor.facts import Facts
 from ckptdoctor.facts.knowledge import knowledge
-from ckptdoctor.repair.edits import RenameTensor, SetConfig
+from ckptdoctor.repair.edits import RenameTensor
 from ckptdoctor.repair.plan.case import Case, Proposal, RefusedError
 from ckptdoctor.repair.plan.reaching import Reach
 from ckptdoctor.repair.support.renaming import all_fits
@@ -28,23 +28,6 @@ def renamed(draft: Draft, old: str, new: str) -> Draft:
     """`draft` with every name that begins with `old` beginning with `new` instead."""
     draft.tensors = {new + n[len(old) :] if n.startswith(old) else n: t for n, t in draft.tensors.items()}
     return draft
-
-
-def renames(told: Proposal | str) -> dict[str, str]:
-    assert isinstance(told, Proposal), told
-    assert all(isinstance(edit, RenameTensor) for edit in told.edits)
-    return {edit.name: edit.to for edit in told.edits if isinstance(edit, RenameTensor)}
-
-
-def settings(told: Proposal | str) -> dict[str, object]:
-    assert isinstance(told, Proposal), told
-    assert all(isinstance(edit, SetConfig) for edit in told.edits)
-    return {edit.key: edit.value for edit in told.edits if isinstance(edit, SetConfig)}
-
-
-def refusal(told: Proposal | str) -> str:
-    assert isinstance(told, str), told
-    return told
 
 
 def config(draft: Draft) -> dict[str, object]:
