@@ -1,4 +1,4 @@
-"""d2t from the list that a trainer left beside the weights: what is made of it, and when nothing is."""
+"""A lost map is made from a file beside the draft that holds it, and from nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Treatments of Medusa heads: the renames, and what is left alone."""
+"""Names of Medusa heads: the renames, and what is left alone."""
 
 from __future__ import annotations
 
