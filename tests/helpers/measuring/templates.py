@@ -1,10 +1,6 @@
-"""Special tokens: what the chat templates of public models write, and which token ends a turn of theirs.
-
-The templates are short forms of those of the models, written from memory, with the ids of their tokenizers.
-"""
+"""Special tokens and chat templates of public models, and drafts for them."""
 
 # ruff: noqa: E501  # lines of templates stay as they are
-
 from __future__ import annotations
 
 import json
@@ -13,17 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from builder.container import encode
 from builder.values import floats, integers
 
 from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.facts import describe, read_target
-from ckptdoctor.facts.tokenizer.chat_templates import written_by
-from ckptdoctor.facts.tokenizer.single_pieces import read_single_pieces
-from ckptdoctor.facts.tokenizer.token_texts import byte_alphabet, read_token_texts
 from ckptdoctor.facts.tokenizer.tokens import Tokens
-from ckptdoctor.unknown import Unknown
 
 
 @dataclass
@@ -66,7 +57,6 @@ LLAMA3 = Model(
     config=[128001, 128008, 128009],
     roles={128010: "tool calls"},
 )  # fmt: skip
-
 QWEN3 = Model(
     added={
         151643: "<|endoftext|>", 151644: "<|im_start|>", 151645: "<|im_end|>", 151655: "<|image_pad|>",
@@ -99,7 +89,6 @@ QWEN3 = Model(
     config=151645,
     roles={151657: "tool calls", 151666: "tool calls", 151667: "reasoning", 151668: "reasoning"},
 )  # fmt: skip
-
 GEMMA3 = Model(
     added={1: "<eos>", 2: "<bos>", 105: "<start_of_turn>", 106: "<end_of_turn>", 6: "<unused0>"},
     eos="<eos>",
@@ -113,7 +102,6 @@ GEMMA3 = Model(
     written={105, 106},
     config=[1, 106],
 )  # fmt: skip
-
 GPT_OSS = Model(
     added={
         199998: "<|startoftext|>", 199999: "<|endoftext|>", 200002: "<|return|>", 200003: "<|constrain|>",
@@ -143,7 +131,6 @@ GPT_OSS = Model(
     config=200002,
     roles={200003: "tool calls", 200005: "reasoning", 200007: "messages"},
 )  # fmt: skip
-
 DEEPSEEK_R1 = Model(
     added={
         0: "<｜begin▁of▁sentence｜>", 1: "<｜end▁of▁sentence｜>", 128803: "<｜User｜>", 128804: "<｜Assistant｜>",
@@ -166,7 +153,6 @@ DEEPSEEK_R1 = Model(
     config=1,
     roles={128806: "tool calls", 128798: "reasoning", 128799: "reasoning"},
 )  # fmt: skip
-
 PHI3 = Model(
     added={32000: "<|endoftext|>", 32001: "<|assistant|>", 32006: "<|system|>", 32007: "<|end|>", 32010: "<|user|>"},
     eos="<|endoftext|>",
@@ -179,7 +165,6 @@ PHI3 = Model(
     written={32000, 32001, 32006, 32007, 32010},
     config=32000,
 )  # fmt: skip
-
 GLM4 = Model(
     added={151329: "<|endoftext|>", 151331: "[gMASK]", 151333: "<sop>", 151335: "<|system|>", 151336: "<|user|>",
            151337: "<|assistant|>", 151338: "<|observation|>"},
@@ -197,7 +182,6 @@ GLM4 = Model(
     written={151331, 151333, 151336, 151337, 151338},
     config=[151329, 151336, 151338],
 )  # fmt: skip
-
 LLAMA2 = Model(
     added={1: "<s>", 2: "</s>"},
     eos="</s>",
@@ -208,7 +192,6 @@ LLAMA2 = Model(
     written={2},
     config=2,
 )  # fmt: skip
-
 MISTRAL3 = Model(
     added={1: "<s>", 2: "</s>", 3: "[INST]", 4: "[/INST]", 5: "[TOOL_CALLS]", 6: "[AVAILABLE_TOOLS]", 8: "[TOOL_RESULTS]"},
     eos="</s>",
@@ -224,7 +207,6 @@ MISTRAL3 = Model(
     config=2,
     roles={5: "tool calls", 8: "tool calls"},
 )  # fmt: skip
-
 KIMI_K2 = Model(
     added={163584: "[BOS]", 163585: "[EOS]", 163586: "<|im_end|>", 163587: "<|im_user|>", 163588: "<|im_assistant|>",
            163595: "<|tool_calls_section_begin|>", 163596: "<|tool_calls_section_end|>", 163601: "<|im_middle|>"},
@@ -240,7 +222,6 @@ KIMI_K2 = Model(
     config=163585,
     roles={163595: "tool calls"},
 )  # fmt: skip
-
 MODELS = {
     "llama-3.1": LLAMA3, "qwen3": QWEN3, "gemma-3": GEMMA3, "gpt-oss": GPT_OSS, "deepseek-r1": DEEPSEEK_R1,
     "phi-3": PHI3, "glm-4": GLM4, "llama-2": LLAMA2, "mistral-v3": MISTRAL3, "kimi-k2": KIMI_K2,
@@ -296,127 +277,3 @@ def place(
     if model.generation is not None:
         (folder / "target" / "generation_config.json").write_text(json.dumps({"eos_token_id": model.generation}))
     return describe(open_checkpoint(str(folder)), read_target(str(folder / "target"))).tokens
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_the_turn_end_is_what_the_template_writes_after_a_message(name: str, tmp_path: Path) -> None:
-    model = MODELS[name]
-    tokens = place(tmp_path / "draft", model)
-    assert not isinstance(tokens.turn_end, Unknown)
-    assert tokens.turn_end.id == model.turn_end
-    assert [t.id for t in tokens.turn_ends] == model.turn_ends
-    assert tokens.turn_end_reachable is True
-    assert tokens.unreachable == ()
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_every_token_that_a_template_writes_is_special(name: str, tmp_path: Path) -> None:
-    model = MODELS[name]
-    tokens = place(tmp_path / "draft", model)
-    eos = next((i for i, text in model.added.items() if text == model.eos), None)
-    assert set(written_by(model.template, model.added, eos).ids) == model.written
-    found = {t.id: t.role for t in tokens.specials}
-    ends = model.generation if isinstance(model.generation, list) else [model.generation]
-    assert model.written | set(ends) <= set(found)
-    assert {i: found[i] for i in model.roles} == model.roles
-    # Reserved and unused tokens are not worth a word.
-    assert not {i for i, text in model.added.items() if "unused" in text or "image" in text} & set(found)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_turn_end_outside_the_draft_vocabulary_is_told(name: str, tmp_path: Path) -> None:
-    model = MODELS[name]
-    if model.turn_end < 64:
-        tokens = place(tmp_path / "draft", model, missing=(model.turn_end,))
-    else:
-        tokens = place(tmp_path / "draft", model, missing=(model.turn_end, max(model.added)))
-    assert tokens.turn_end_reachable is False
-    assert not isinstance(tokens.unreachable, Unknown)
-    assert model.turn_end in {t.id for t in tokens.unreachable}
-
-
-@pytest.mark.parametrize("kind", ["jinja", "json", "list", "text"])
-@pytest.mark.parametrize("added", ["tokenizer", "tokenizer_config"])
-def test_a_template_is_found_wherever_it_stands(kind: str, added: str, tmp_path: Path) -> None:
-    tokens = place(tmp_path / "draft", QWEN3, template=kind, added=added)
-    assert [t.id for t in tokens.turn_ends] == [151645]
-    assert {t.id for t in tokens.specials} >= QWEN3.written
-
-
-def test_a_marker_of_reasoning_that_no_template_writes_is_special_too(tmp_path: Path) -> None:
-    model = Model({5: "</s>", 90: "<think>", 91: "</think>", 92: "<|reserved_7|>"}, "</s>",
-                  "{{ message.content + eos_token }}", 5, 5, [5], {5})  # fmt: skip
-    tokens = place(tmp_path / "draft", model, missing=(91,))
-    assert not isinstance(tokens.unreachable, Unknown)
-    assert [t.told for t in tokens.unreachable] == ["91 </think> (reasoning)"]
-
-
-CHATML = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>' }}{% endfor %}"
-
-
-def test_a_turn_end_that_no_config_names_is_taken_from_the_template(tmp_path: Path) -> None:
-    added = {64: "<|im_start|>", 65: "<|im_end|>"}
-    tokens = place(tmp_path / "draft", Model(added, None, CHATML, None, 65, [65], {64, 65}))
-    assert [t.id for t in tokens.turn_ends] == [65]
-
-
-def test_the_end_of_a_base_model_says_nothing_of_turns(tmp_path: Path) -> None:
-    added = {64: "<|im_start|>", 65: "<|im_end|>", 66: "<|endoftext|>"}
-    tokens = place(tmp_path / "draft", Model(added, "<|endoftext|>", CHATML, 66, 65, [], {64, 65}, config=66))
-    assert isinstance(tokens.turn_end, Unknown)
-    assert {t.id for t in tokens.specials} == {64, 65, 66}
-
-
-def test_the_longest_text_is_matched_first() -> None:
-    texts = {1: "<|end|>", 2: "<|end|>x", 3: "end"}
-    assert written_by("{{ content + '<|end|>x' }}{{ 'end' }}", texts, None).ids == (2, 3)
-
-
-def test_markers_that_are_put_together_from_the_role_are_found() -> None:
-    texts = {1: "<|user|>", 2: "<|assistant|>", 3: "<|end|>", 4: "<|other|>"}
-    written = written_by("{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}", texts, None)
-    assert set(written.ids) == {1, 2, 3}
-    assert dict(written.after_content) == {3: 1}
-
-
-def test_tests_of_a_text_write_nothing() -> None:
-    texts = {1: "<think>", 2: "</think>", 3: "<|x|>"}
-    template = "{# <|x|> #}{% if '<think>' in content %}{% set content = content.split('</think>')[-1] %}{% endif %}{{ content }}"
-    assert written_by(template, texts, None).ids == ()
-
-
-def test_byte_tokens_and_digits_are_counted(tmp_path: Path) -> None:
-    vocabulary = {letter: 300 + byte for letter, byte in byte_alphabet().items()} | {"the": 700, "Ġ1": 701}
-    model = Model({900: "</s>"}, "</s>", "{{ message.content + eos_token }}", 900, 900, [900], {900})
-    inside = [300 + byte for byte in range(256) if byte not in (0x39, 0x80, 0xFF)]
-    tokens = place(tmp_path / "draft", model, vocabulary=vocabulary, more=inside)
-    assert not isinstance(tokens.bytes, Unknown)
-    assert not isinstance(tokens.digits, Unknown)
-    # 0xFF is in no text, so its token is not counted.
-    assert (tokens.bytes.total, tokens.bytes.inside, tokens.bytes.missing_ids) == (243, 241, (300 + 0x39, 300 + 0x80))
-    assert (tokens.digits.total, tokens.digits.inside, tokens.digits.missing_ids) == (10, 9, (300 + 0x39,))
-    # The quick look agrees with the whole reading of the vocabulary.
-    pieces, texts = read_single_pieces(tmp_path / "draft" / "target"), read_token_texts(tmp_path / "draft" / "target")
-    assert not isinstance(pieces, Unknown)
-    assert not isinstance(texts, Unknown)
-    assert set(pieces.bytes.values()) == set(texts.byte_ids)
-
-
-def test_byte_fallback_tokens_are_counted(tmp_path: Path) -> None:
-    vocabulary = (
-        {f"<0x{byte:02X}>": 3 + byte for byte in range(256)} | {str(d): 400 + d for d in range(10)} | {"▁a": 500}
-    )
-    model = Model({900: "</s>"}, "</s>", "{{ message.content + eos_token }}", 900, 900, [900], {900})
-    tokens = place(tmp_path / "draft", model, vocabulary=vocabulary, more=range(400, 410))
-    assert not isinstance(tokens.bytes, Unknown)
-    assert not isinstance(tokens.digits, Unknown)
-    assert tokens.bytes.total == 243
-    assert tokens.bytes.inside == 61  # the draft has ids 0 to 63 of them
-    assert (tokens.digits.total, tokens.digits.inside) == (10, 10)
-
-
-def test_a_tokenizer_without_single_bytes_or_digits_is_unknown(tmp_path: Path) -> None:
-    model = Model({900: "</s>"}, "</s>", "{{ message.content + eos_token }}", 900, 900, [900], {900})
-    tokens = place(tmp_path / "draft", model, vocabulary={"the": 5, "1": 6})
-    assert isinstance(tokens.digits, Unknown)
-    assert isinstance(tokens.bytes, Unknown) or tokens.bytes.total == 1

@@ -1,12 +1,13 @@
-"""A d2t and a t2d that are at odds and yet the same map: moved by a number, with the sign turned, or turned round."""
+"""Lists of ids: a d2t and a t2d that are at odds and yet the same map, and what fills a list up."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckptdoctor.facts.vocabulary.id_list import relation_to_mask
+from ckptdoctor.facts.vocabulary.id_list import fills_up, relation_to_mask
 from ckptdoctor.facts.vocabulary.map_readings import read_map
 
 VOCAB = 1000
@@ -63,3 +64,24 @@ def test_any_numbers_at_all_raise_nothing(stored: list[int], mask: list[bool]) -
     assert relation_to_mask(np.array(stored, dtype=np.int64), marks, len(mask))[0] in (
         None, "moved", "negated", "complement",
     )  # fmt: skip
+
+
+# --- what is no map of the three conventions --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tail", "start", "fills"),
+    [
+        ([7] * 4, 60, True),
+        ([60, 61, 62, 63], 60, True),
+        ([3, 9, 1, 30], 60, True),
+        ([100, 180, 120, 190], 60, False),
+        ([100], 63, False),
+        ([63], 63, True),
+        ([7] * 40, 24, False),
+    ],
+)
+def test_what_fills_a_map_up(tail: list[int], start: int, fills: bool) -> None:
+    ids = np.array([*range(start), *tail], dtype=np.int64)
+    assert fills_up(ids, start) == fills
+    assert not fills_up(np.concatenate([ids, [500]]), start)
