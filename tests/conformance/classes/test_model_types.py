@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import model_types
+from tests.conformance.classes import model_types
+from tests.conformance.classes.test_class_sources import put
 from tests.conformance.environments import SetupError
-from tests.conformance.test_class_sources import put
 
 
 def test_model_types_that_an_engine_registers(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.conformance import kernel_stubs, marked_tensors
-from tests.conformance import oracle_common as common
+from tests.conformance.inside import kernel_stubs, marked_tensors
+from tests.conformance.inside import oracle_common as common
 
 
 def _bfloat16(value: float) -> float:

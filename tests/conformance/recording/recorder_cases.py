@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TRAINERS = ROOT / "fixtures" / "trainers"
 SHARED = ROOT.parent / "shared" / "drafts"
 RELEASES = ("sglang==0.5.11", "sglang==0.5.23", "vllm==0.22.0", "vllm==0.33.0")

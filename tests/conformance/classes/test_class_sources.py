@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import class_registries
-from tests.conformance.class_registries import literal, vllm_rows
-from tests.conformance.class_sources import Package
+from tests.conformance.classes import class_registries
+from tests.conformance.classes.class_registries import literal, vllm_rows
+from tests.conformance.classes.class_sources import Package
 
 
 def put(root: Path, **files: str) -> Path:

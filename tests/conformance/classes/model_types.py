@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from tests.conformance import sources
-from tests.conformance.class_sources import Module, Package, statements
+from tests.conformance.classes.class_sources import Module, Package, statements
 from tests.conformance.environments import SetupError
 
 _REGISTRIES = ("_CONFIG_REGISTRY", "_CONFIG_REGISTRY_OVERRIDE_HF")

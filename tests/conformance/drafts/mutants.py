@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.conformance.odd_values import ABSENT, odd_values
+from tests.conformance.drafts.odd_values import ABSENT, odd_values
 
 if TYPE_CHECKING:
     from builder import Recipe
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BASES", "FIXED", "Base", "Mutant", "clean", "fixed", "mutants"]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "fixtures"))
 
 

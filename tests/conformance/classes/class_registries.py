@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.conformance.class_sources import Class, Module, Package, statements
+from tests.conformance.classes.class_sources import Class, Module, Package, statements
 
 SETTERS = {
     "eagle3": "set_eagle3_layers_to_capture",

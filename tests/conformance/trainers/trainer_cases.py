@@ -28,7 +28,7 @@ LENGTH, STEPS = 14, 3
 KEPT = (0, 4, 9, 13)
 """The positions whose logits are recorded in `RECORDED`, by draft and trainer."""
 
-RECORDED = Path(__file__).parent / "recorded" / "trainer_classes.npz"
+RECORDED = Path(__file__).parents[1] / "recorded" / "trainer_classes.npz"
 
 HIDDEN, HEADS, KV_HEADS, HEAD, INNER, VOCABULARY, ROWS = 48, 4, 2, 16, 80, 160, 96
 Floats = npt.NDArray[np.float32]

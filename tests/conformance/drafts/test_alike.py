@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.alike import alike
+from tests.conformance.drafts.alike import alike
 
 
 def draft(folder: Path, weight: bytes, ids: bytes, config: str = "{}", header: bytes | None = None) -> Path:

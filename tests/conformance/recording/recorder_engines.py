@@ -7,17 +7,16 @@ import types
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.recorder_cases import TOKENS, Case
+from tests.conformance.recording.recorder_cases import TOKENS, Case
 
 
 class Sglang:
     """SGLang's own plugin loader, model builder, loader and classes."""
 
     def __init__(self) -> None:
-        from tests.conformance import wiring
+        from sglang_probes import Sglang as Probes
 
-        self.wiring = wiring
-        self.engine = wiring.Sglang()
+        self.engine = Probes()
 
     def load_plugins(self) -> None:
         plugins = importlib.import_module("sglang.srt.plugins")
@@ -25,20 +24,21 @@ class Sglang:
 
     def prepare(self, draft: Path, case: Case, ids: Any, positions: Any) -> tuple[Any, Any]:
         import torch
+        from counting import count_layers
         from sglang.srt.configs.device_config import DeviceConfig
         from sglang.srt.configs.load_config import LoadConfig
         from sglang.srt.configs.model_config import ModelConfig
         from sglang.srt.model_loader import loader
+        from sglang_drafts import forward_batch
 
-        wiring = self.wiring
         target = self.engine.build(draft / "target", draft=False)
-        wiring.count_layers(target.model)
+        count_layers(target.model)
         target.logits_processor.forward = lambda _ids, hidden, _head, _batch, aux=None, **_more: (hidden, aux)
         if case.layers is not None:
             ids_of_layers = [b - 1 for b in case.layers]
             choose = target.set_dflash_layers_to_capture if case.block else target.set_eagle3_layers_to_capture
             choose(ids_of_layers)
-        batch = wiring.forward_batch(input_ids=ids)
+        batch = forward_batch(input_ids=ids)
         with torch.no_grad():
             hidden, aux = target(ids, positions, batch, torch.zeros(TOKENS, 64))
         # What the logits processor hands to the draft worker: the captured states side by side, else the last one.
@@ -60,7 +60,7 @@ class Sglang:
             model.set_embed_and_head(embed, head)
         else:
             model.set_embed(embed)
-        flatten(wiring, model.model)
+        flatten(model.model)
         model.logits_processor.forward = lambda *_args, **_more: None
         return model, states.detach().clone()
 
@@ -68,7 +68,9 @@ class Sglang:
         if case.block:
             model.project_target_hidden(states)
             return
-        batch = self.wiring.forward_batch(input_ids=ids, spec_info=types.SimpleNamespace(hidden_states=states))
+        from sglang_drafts import forward_batch
+
+        batch = forward_batch(input_ids=ids, spec_info=types.SimpleNamespace(hidden_states=states))
         batch.contains_mm_inputs = lambda: False
         model.forward(ids, positions, batch)
 
@@ -77,10 +79,9 @@ class Vllm:
     """vLLM's own plugin loader, model builder, loader and classes."""
 
     def __init__(self) -> None:
-        from tests.conformance import wiring
+        from vllm_probes import Vllm as Probes
 
-        self.wiring = wiring
-        self.engine = wiring.Vllm()
+        self.engine = Probes()
         importlib.import_module("vllm.model_executor.model_loader.base_loader")
         importlib.import_module("vllm.model_executor.models.llama_eagle3")
 
@@ -89,11 +90,12 @@ class Vllm:
 
     def prepare(self, draft: Path, case: Case, ids: Any, positions: Any) -> tuple[Any, Any]:
         import torch
+        from counting import count_layers
         from vllm.config import LoadConfig, set_current_vllm_config
         from vllm.model_executor.model_loader import base_loader
         from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
 
-        wiring, notes = self.wiring, {"notes": {}}
+        notes: dict[str, Any] = {"notes": {}}
         vllm_config = self.engine.oracle._config(draft, notes, lambda _stage: None)
         draft_config = vllm_config.speculative_config.draft_model_config
         self.context = set_current_vllm_config(vllm_config, check_compile=False)
@@ -102,7 +104,7 @@ class Vllm:
         torch.set_default_dtype(torch.float32)
         build = base_loader.initialize_model
         target = build(vllm_config=vllm_config, model_config=vllm_config.model_config, prefix="")
-        wiring.count_layers(target.model)
+        count_layers(target.model)
         if case.layers is not None:
             target.set_aux_hidden_state_layers(case.layers)
         with torch.no_grad():
@@ -123,7 +125,7 @@ class Vllm:
         self.target = target
         model.float()
         if not case.block:
-            flatten(wiring, model.model)
+            flatten(model.model)
         return model, states.detach().float().clone()
 
     def hand_over(self, model: Any, case: Case, states: Any, ids: Any, positions: Any) -> None:
@@ -143,7 +145,9 @@ class Vllm:
         model(input_ids=ids, positions=positions, hidden_states=torch.zeros(TOKENS, 64), inputs_embeds=None)
 
 
-def flatten(wiring: Any, inner: Any) -> None:
+def flatten(inner: Any) -> None:
     """Attention and MLP of the draft's layers become constants, norms the plain ones; no parameter changes."""
+    from counting import count_layers
+
     layers = [inner.midlayer] if hasattr(inner, "midlayer") else list(inner.layers)
-    wiring.count_layers(types.SimpleNamespace(layers=layers, modules=inner.modules, parameters=list))
+    count_layers(types.SimpleNamespace(layers=layers, modules=inner.modules, parameters=list))

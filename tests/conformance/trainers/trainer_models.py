@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tests.conformance.trainer_cases import LENGTH, STEPS, Inputs, inputs_of
+from tests.conformance.trainers.trainer_cases import LENGTH, STEPS, Inputs, inputs_of
 
 __all__ = ["NotLoadableError", "Outcome", "run_class"]
 
