@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
+from hub_server import Hub, connected
 
 
 @pytest.fixture(scope="session")
@@ -16,3 +18,9 @@ def torch() -> ModuleType:
 
         return module
     return pytest.importorskip("torch", reason="reading pickles needs the torch extra")
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    with connected(monkeypatch) as server:
+        yield server

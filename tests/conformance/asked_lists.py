@@ -51,7 +51,7 @@ print("ANSWER" + json.dumps({"names": sorted(models), "captures": captures}))
 def ask(release: environments.Release) -> dict[str, Any]:
     """What the engine answers: `names` that it registers here, and `captures`, the names by setter."""
     environment = environments.ensure(release)
-    command = [str(environment.python), "-c", _ASK[release.engine], str(Path(__file__).parent)]
+    command = [str(environment.python), "-c", _ASK[release.engine], str(Path(__file__).parent / "inside")]
     done = subprocess.run(command, check=False, env=environment.variables(), capture_output=True, text=True)
     line = next((text for text in done.stdout.splitlines() if text.startswith("ANSWER")), None)
     if line is None:

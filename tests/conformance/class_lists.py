@@ -27,7 +27,8 @@ from packaging.version import Version
 
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.serving import contracts
-from tests.conformance import class_registries, model_types, sources
+from tests.conformance import sources
+from tests.conformance.classes import class_registries, model_types
 from tests.conformance.environments import SetupError
 
 FROM_HERE = "# Written by tests/conformance/class_lists.py from here on.\n"

@@ -25,9 +25,9 @@ from ckptdoctor.facts import Facts, describe, read_target
 from ckptdoctor.repair.fixing import fix
 from ckptdoctor.serving import contracts, load_plan
 from tests.conformance import environments, oracles
-from tests.conformance.alike import alike
 from tests.conformance.compare import Answer, compare
-from tests.conformance.mutants import fixed
+from tests.conformance.drafts.alike import alike
+from tests.conformance.drafts.mutants import fixed
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "drafts"

@@ -31,7 +31,7 @@ from typing import Any
 from ckptdoctor.serving import LoadPlan, contracts
 from tests.conformance import environments, matrix, oracles
 from tests.conformance.compare import Answer, compare
-from tests.conformance.mutants import Mutant, mutants
+from tests.conformance.drafts.mutants import Mutant, mutants
 
 CAME = ("whole", "in part", "stops", "nothing said")
 """What a load gives: every parameter that the draft itself must fill, not every one, or an error."""

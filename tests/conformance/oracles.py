@@ -52,7 +52,7 @@ def _run(release: environments.Release, out: Path, drafts: Sequence[Path]) -> Pa
         environment = environments.ensure(release)
     except environments.SetupError as error:
         return str(error)
-    script = HERE / f"oracle_{release.engine}.py"
+    script = HERE / "inside" / f"oracle_{release.engine}.py"
     command = [str(environment.python), str(script), str(folder), *(str(draft.resolve()) for draft in drafts)]
     with (folder / "log").open("w", encoding="utf-8") as log:
         done = subprocess.run(command, check=False, env=environment.variables(), stdout=log, stderr=subprocess.STDOUT)

@@ -2,7 +2,7 @@
 
 Each case runs in a process of its own. The engine's own plugin loader finds the entry point and calls it; the engine's
 own functions build target and draft, read the draft's files and load them; its own forward takes the states. Stand-ins,
-as in wiring.py: attention and MLP are constants, which together add one to the residual stream, so that a captured
+as for a wiring: attention and MLP are constants, which together add one to the residual stream, so that a captured
 state is the number of its boundary; and the logits are not computed. Draft workers cannot start without a GPU: what
 they do between target and draft (joining the captured states, handing them over) is done here, as they do it.
 
@@ -25,15 +25,16 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.recorder_cases import CASES, RELEASES, ROOT, TOKENS, Case
+from tests.conformance.recording.recorder_cases import CASES, RELEASES, ROOT, TOKENS, Case
 
 # --- inside an environment ---
 
 
 def inside(release: str, folder: Path) -> list[dict[str, Any]]:
     warnings.filterwarnings("ignore")
-    from tests.conformance import wiring
-    from tests.conformance.recorder_engines import Sglang, Vllm
+    from counting import in_child
+
+    from tests.conformance.recording.recorder_engines import Sglang, Vllm
 
     module: Any = {"sglang": Sglang, "vllm": Vllm}[release.partition("==")[0]]()
     rows = []
@@ -42,7 +43,7 @@ def inside(release: str, folder: Path) -> list[dict[str, Any]]:
             continue
         place = folder / case.replace(" ", "_")
         place.mkdir()
-        row = wiring.in_child(lambda case=case, place=place: run_case(module, CASES[case], place))
+        row = in_child(lambda case=case, place=place: run_case(module, CASES[case], place))
         rows.append({"case": case, **row})
     return rows
 
@@ -245,7 +246,7 @@ def main() -> int:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--inside"]:
-        sys.path.insert(0, str(Path(__file__).parent))
+        sys.path.insert(0, str(Path(__file__).parent / "inside"))
         out = os.dup(1)
         os.dup2(2, 1)
         with contextlib.suppress(ImportError):

@@ -70,7 +70,7 @@ def classes_of(folder: Path) -> tuple[str, ...]:
     """The trainers whose class means the same by the draft's config as its own writer."""
     import json
 
-    from tests.conformance.trainer_cases import MADE
+    from tests.conformance.trainers.trainer_cases import MADE
 
     if folder.name in MADE:
         return (MADE[folder.name].trainer,)
@@ -83,7 +83,7 @@ def classes_of(folder: Path) -> tuple[str, ...]:
 def _compare_all(arguments: list[str]) -> int:
     import numpy as np
 
-    from tests.conformance.trainer_cases import MADE, RECORDED, write_made
+    from tests.conformance.trainers.trainer_cases import MADE, RECORDED, write_made
 
     named = [a for a in arguments if not a.startswith("--")]
     kept: dict[str, np.ndarray] = {}
@@ -104,7 +104,7 @@ def _compare_all(arguments: list[str]) -> int:
     if "--record" in arguments:
         np.savez_compressed(RECORDED, **kept)
     print(f"the largest difference is {worst:.1e}")
-    from tests.conformance.trainer_compare import TOLERANCE
+    from tests.conformance.trainers.trainer_compare import TOLERANCE
 
     return int(worst > TOLERANCE)
 
@@ -112,9 +112,9 @@ def _compare_all(arguments: list[str]) -> int:
 def _compare(folder: Path, kept: dict[str, object]) -> float:
     """Print a row for each class that the draft is compared with; the largest difference."""
     from ckptdoctor.errors import CkptdoctorError
-    from tests.conformance.trainer_cases import KEPT
-    from tests.conformance.trainer_compare import apart, run_network
-    from tests.conformance.trainer_models import NotLoadableError, run_class
+    from tests.conformance.trainers.trainer_cases import KEPT
+    from tests.conformance.trainers.trainer_compare import apart, run_network
+    from tests.conformance.trainers.trainer_models import NotLoadableError, run_class
 
     try:
         run_network(folder, "specforge")

@@ -7,6 +7,11 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from ckptdoctor.checkpoint import Checkpoint, open_checkpoint
+from ckptdoctor.errors import CannotExamineError
+
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1234\n"
 
 
@@ -51,3 +56,34 @@ def sharded(root: Path, shards: dict[str, list[str]], weight_map: dict[str, str]
     true = {name: file for file, names in shards.items() for name in names}
     (root / "model.safetensors.index.json").write_text(index(**(true if weight_map is None else weight_map)))
     return root
+
+
+def kinds(checkpoint: Checkpoint) -> list[tuple[str, str]]:
+    return [(fault.kind, fault.file) for fault in checkpoint.faults]
+
+
+def refusal(path: Path | str) -> str:
+    """The sentence that says why nothing can be examined."""
+    with pytest.raises(CannotExamineError) as caught:
+        open_checkpoint(str(path))
+    assert caught.value.exit_code == 3
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def hub_entry(root: Path, revisions: tuple[str, ...] = ("abc",), main: str | None = "abc") -> Path:
+    """A download cache entry with relative links into its blobs, as huggingface_hub lays it out."""
+    place = root / "models--org--name"
+    (place / "blobs").mkdir(parents=True)
+    (place / "blobs" / "w1").write_bytes(sound("a"))
+    (place / "blobs" / "c1").write_text("{}")
+    for revision in revisions:
+        snapshot = place / "snapshots" / revision
+        (snapshot / "sub").mkdir(parents=True)
+        (snapshot / "model.safetensors").symlink_to("../../blobs/w1")
+        (snapshot / "config.json").symlink_to("../../blobs/c1")
+        (snapshot / "sub" / "model.safetensors").symlink_to("../../../blobs/w1")
+    if main:
+        (place / "refs").mkdir()
+        (place / "refs" / "main").write_text(main)
+    return place

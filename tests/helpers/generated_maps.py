@@ -6,7 +6,10 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["Generated", "cases", "fitting"]
+import numpy as np
+from hypothesis import strategies as st
+
+__all__ = ["VOCAB", "Generated", "cases", "fitting", "maps"]
 
 SIZES = (300, 512, 1000, 4096, 32000, 151936, 262144)
 
@@ -171,3 +174,18 @@ def _small_and_regular() -> Iterator[Generated]:
             yield _one(f"every-{step}-read-{k}-alone", "regular", stored, None, 400, anything)
     falling = [59 - i for i in range(60)]
     yield _one("falling", "regular", falling, None, 300, {"open"})
+
+
+VOCAB = 1000
+
+
+@st.composite
+def maps(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray | None]:
+    """Distinct target ids of a vocabulary of 1000 in any order, and the mask of them or none."""
+    count = draw(st.integers(2, 120))
+    targets = draw(st.lists(st.integers(0, VOCAB - 1), min_size=count, max_size=count, unique=True))
+    if draw(st.booleans()):
+        targets.sort()
+    mask = np.zeros(VOCAB, dtype=bool)
+    mask[targets] = True
+    return np.array(targets, dtype=np.int64), mask if draw(st.booleans()) else None

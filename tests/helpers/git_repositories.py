@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 from gate_drafts import HEALTHY, draft
 
-__all__ = ["Door", "door_in", "needs_git", "needs_lfs"]
+from ckptdoctor.registry import gate_policy
+from ckptdoctor.registry.gate import Verdict
+from ckptdoctor.registry.git.commands import find_repository
+from ckptdoctor.registry.git.layout import LfsObjects
+from ckptdoctor.registry.git.lfs import own_stores
+from ckptdoctor.registry.git.pushes import Update, judge_updates
+
+__all__ = ["Door", "door_in", "installed", "judged", "needs_git", "needs_lfs"]
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -128,3 +135,22 @@ def door_in(folder: Path, *, lfs: bool) -> Door:
         door.git("lfs", "track", "*.safetensors")
         door.commit("git-lfs")
     return door
+
+
+def installed(door: Door, *args: str) -> Door:
+    done = door.doctor("gate", "install", *args)
+    assert done.returncode == 0, done.stderr
+    return door
+
+
+def judged(door: Door, name: str, monkeypatch: pytest.MonkeyPatch) -> Verdict:
+    """The verdict of a commit or tree, without a push."""
+    monkeypatch.chdir(door.clone)
+    for key in ("HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM"):
+        monkeypatch.setenv(key, door.env[key])
+    repository = find_repository()
+    lfs = LfsObjects(own_stores(repository), "is not in this clone")
+    (only,) = judge_updates(repository, [Update("refs/heads/x", name)], gate_policy(None), lfs)
+    assert only.verdict is not None
+    assert door.leftovers == []
+    return only.verdict

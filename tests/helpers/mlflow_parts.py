@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -18,10 +19,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate_drafts import SICK, draft
 
 ROOT = Path(__file__).resolve().parents[2]
 
-__all__ = ["QUIET", "ROOT", "Server", "database", "environment", "installed_plugin", "mlflow_module"]
+__all__ = [
+    "QUIET",
+    "ROOT",
+    "Server",
+    "bert",
+    "client_of",
+    "database",
+    "environment",
+    "installed_plugin",
+    "logged",
+    "mlflow_module",
+    "refusal",
+    "register",
+    "turn_sick",
+    "versions",
+]
 
 QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON_REFRESH": "quiet"}
 
@@ -117,3 +134,46 @@ def database(base: Path, place: Path) -> Path:
 def environment(plugin: Path, more: Mapping[str, str]) -> dict[str, str]:
     """The environment of another Python that finds the plugin as if it was installed."""
     return {**os.environ, **QUIET, "PYTHONPATH": f"{ROOT}{os.pathsep}{plugin}", **more}
+
+
+def client_of(tracking: str, registry: str) -> Any:
+    return mlflow_module().MlflowClient(tracking, registry)
+
+
+def logged(client: Any, folder: Path, name: str = "draft") -> Any:
+    """A run with the files of `folder` as artifacts."""
+    run = client.create_run(client.get_experiment_by_name("drafts").experiment_id)
+    client.log_artifacts(run.info.run_id, str(folder), name)
+    return run
+
+
+def register(client: Any, folder: Path, **more: Any) -> Any:
+    return client.create_model_version("drafts", str(folder), **more)
+
+
+def refusal(call: Any, *args: Any, **more: Any) -> str:
+    with pytest.raises(mlflow_module().exceptions.MlflowException) as refused:
+        call(*args, **more)
+    return str(refused.value)
+
+
+def versions(client: Any) -> list[str]:
+    return sorted(str(v.version) for v in client.search_model_versions(""))
+
+
+def turn_sick(folder: Path) -> None:
+    """Replace the weights by those of a sick draft."""
+    shutil.copyfile(
+        draft(folder.parent / f"{folder.name}-sick", SICK) / "model.safetensors", folder / "model.safetensors"
+    )
+
+
+def bert(folder: Path) -> None:
+    from safetensors.numpy import save_file
+
+    folder.mkdir(parents=True)
+    config = {"architectures": ["BertModel"], "model_type": "bert", "hidden_size": 8, "num_hidden_layers": 1}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    import numpy as np
+
+    save_file({"embeddings.word_embeddings.weight": np.zeros((16, 8), "float32")}, folder / "model.safetensors")

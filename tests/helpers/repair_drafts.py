@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from ckptdoctor.facts import read_target
 from ckptdoctor.planning import chosen_engines
 from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.repair.plan.planner import Options, RepairPlan, plan_repair
+from ckptdoctor.repair.receipt_reading import RECEIPT_NAME
 
-__all__ = ["fingerprint", "plan_of", "read_with_safetensors", "tensor_bytes"]
+__all__ = ["contents", "fingerprint", "plan_of", "read_with_safetensors", "tensor_bytes"]
 
 
 def fingerprint(folder: Path) -> dict[str, tuple[Any, ...]]:
@@ -64,3 +66,14 @@ def tensor_bytes(path: Path) -> dict[str, bytes]:
     header = json.loads(raw[8 : 8 + length])
     header.pop("__metadata__", None)
     return {n: raw[8 + length + e["data_offsets"][0] : 8 + length + e["data_offsets"][1]] for n, e in header.items()}
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        found[name] = path.read_bytes() if path.is_file() else None
+        if path.name == RECEIPT_NAME:
+            receipt = json.loads(found[name])
+            found[name] = {k: v for k, v in receipt.items() if k not in ("made", "knowledge", "source", "undo")}
+    return found

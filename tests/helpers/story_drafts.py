@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,21 @@ from ckptdoctor.facts import Facts, describe, read_target
 from ckptdoctor.launch.line import parse_launch
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.provenance import provenance_of
+from ckptdoctor.serving.training import Trained, trained_boundaries
 
-__all__ = ["IDS_KEY", "TRAINERS", "draft", "facts_of", "plan", "target", "trainer", "trainer_names"]
+__all__ = [
+    "DEPTH",
+    "IDS_KEY",
+    "TRAINERS",
+    "draft",
+    "facts_of",
+    "plan",
+    "target",
+    "told",
+    "trainer",
+    "trainer_names",
+    "with_ids",
+]
 
 TRAINERS = Path(__file__).resolve().parents[2] / "fixtures" / "trainers"
 IDS_KEY = "eagle_aux_hidden_state_layer_ids"
@@ -76,3 +90,22 @@ def plan(
 ) -> LoadPlan:
     line = parse_launch(launch) if launch is not None else None
     return load_plan(facts, contracts()[engine], release, line, provenance_of(trained_with))
+
+
+DEPTH = 61
+
+
+def told(facts: Facts, tool: str | None = None, release: str | None = None) -> Trained:
+    return trained_boundaries(facts, provenance_of(tool, release))
+
+
+def with_ids(base: Facts, ids: Sequence[int] | None, writer: str) -> Facts:
+    """`base` with other ids, from another writer."""
+    aux = base.draft.aux
+    chosen = None if ids is None else tuple(ids)
+    sources = () if chosen is None else (replace(aux.sources[0], ids=chosen),)
+    key = None if chosen is None else aux.key
+    known = replace(base.draft.writer, id=writer)
+    return replace(
+        base, draft=replace(base.draft, aux=replace(aux, ids=chosen, key=key, sources=sources), writer=known)
+    )

@@ -9,10 +9,25 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from pyarrow import feather, parquet
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-__all__ = ["CONVERSATIONS", "TEXTS", "as_counter", "byte_level", "ids_of", "unigram", "write_ids", "write_texts"]
+from ckptdoctor.errors import CannotExamineError
+from ckptdoctor.tokencounts.token_counts import TokenCounts, read_token_counts
+
+__all__ = [
+    "CONVERSATIONS",
+    "TEXTS",
+    "as_counter",
+    "byte_level",
+    "counted",
+    "ids_of",
+    "refusal",
+    "unigram",
+    "write_ids",
+    "write_texts",
+]
 
 TEXTS = [
     "The quick brown fox jumps over the lazy dog, 1234 times a day.",
@@ -108,3 +123,20 @@ def _lines(folder: Path, rows: list[dict[str, object]]) -> Path:
     place = folder / "rows.jsonl"
     place.write_text("\n".join(json.dumps(row) for row in rows) + "\n\n", encoding="utf-8")
     return place
+
+
+def counted(found: TokenCounts) -> Counter[int]:
+    """The counts above zero by id."""
+    assert found.counts.dtype == np.int64
+    assert found.total == int(found.counts.sum())
+    return Counter({i: int(n) for i, n in enumerate(found.counts) if n})
+
+
+def refusal(path: Path | str, tokenizer: Path | None = None) -> str:
+    """The sentence with which `path` is refused."""
+    with pytest.raises(CannotExamineError) as caught:
+        read_token_counts(str(path), tokenizer)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert text.startswith("--token-counts ") or "--token-counts" in text
+    return text.replace(f"{path}: ", "").removeprefix("--token-counts ")

@@ -18,6 +18,7 @@ from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.examining import survey
 from ckptdoctor.facts import read_target
 from ckptdoctor.planning import chosen_engines
+from ckptdoctor.repair.edits import RenameTensor, SetConfig
 from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.repair.plan.case import Case, Proposal, Refusal
 from ckptdoctor.repair.plan.planner import Options, RepairPlan, plan_repair
@@ -37,6 +38,9 @@ __all__ = [
     "map_of",
     "plan",
     "put",
+    "refusal",
+    "renames",
+    "settings",
     "write",
 ]
 
@@ -99,3 +103,23 @@ def answer(
     told = proposed(case, finding, earlier_of(found.checkpoint))
     assert told is not None
     return told.why if isinstance(told, Refusal) else told
+
+
+def refusal(told: Proposal | str) -> str:
+    """The words of a refusal, which `told` must be."""
+    assert isinstance(told, str), told
+    return told
+
+
+def renames(told: Proposal | str) -> dict[str, str]:
+    """The new name of each tensor that a proposal renames, which it must do and nothing else."""
+    assert isinstance(told, Proposal), told
+    assert all(isinstance(edit, RenameTensor) for edit in told.edits)
+    return {edit.name: edit.to for edit in told.edits if isinstance(edit, RenameTensor)}
+
+
+def settings(told: Proposal | str) -> dict[str, Any]:
+    """What a proposal writes into config.json, by key: nothing else may be in it."""
+    assert isinstance(told, Proposal), told
+    assert all(isinstance(edit, SetConfig) and edit.file == "config.json" for edit in told.edits)
+    return {edit.key: edit.value for edit in told.edits if isinstance(edit, SetConfig)}

@@ -103,3 +103,9 @@ def zipf_counts(seed: int = 3) -> npt.NDArray[np.int64]:
 def write_counts(file: Path, counts: npt.NDArray[np.int64]) -> Path:
     file.write_text(json.dumps({str(i): int(n) for i, n in enumerate(counts.tolist()) if n}))
     return file
+
+
+def plainly(counts: list[int], size: int, forced: set[int]) -> list[int]:
+    """The choice in plain Python: the forced ones, then the most frequent, of equals the lower id."""
+    rest = sorted(set(range(len(counts))) - forced, key=lambda i: (-counts[i], i))
+    return sorted([*forced, *rest[: size - len(forced)]])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import random
 import resource
 import shutil
 import subprocess
@@ -14,74 +12,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from written_copies import MB, contents, repaired
 
-from ckptdoctor.publish.comparing import compare, compare_size
+from ckptdoctor.publish.comparing import compare
 from ckptdoctor.publish.copying import CannotReadError, SourceChangedError, SourceGuard
-from ckptdoctor.publish.digests import VerificationError
-from ckptdoctor.publish.pieces import Literal, OutputFile, Range, Stream, Zeros, whole
+from ckptdoctor.publish.pieces import Literal, OutputFile, Range, Stream
 from ckptdoctor.publish.writing import CannotWriteError, guard_of, write_files
 from ckptdoctor.text import show
-
-MB = 1 << 20
 
 
 def ignore(_count: int) -> None:
     pass
-
-
-def sha(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    """A folder with weights of 3 MB and a config, both of an earlier day and with modes of their own."""
-    folder = tmp_path / "source"
-    folder.mkdir()
-    for number, (name, data) in enumerate(
-        {"model.safetensors": random.Random(1).randbytes(3 * MB + 5), "config.json": b"{}", "empty.txt": b""}.items()
-    ):
-        path = folder / name
-        path.write_bytes(data)
-        path.chmod(0o640 - number * 0o40)
-        os.utime(path, ns=(1_500_000_000_123_456_789 + number, 1_600_000_000_987_654_321 + number))
-    return folder
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "around" / "root"
-    folder.mkdir(parents=True)
-    return folder
-
-
-def repaired(source: Path) -> list[OutputFile]:
-    """A copy as a repair makes it: new header, renamed weights, unchanged files, a new one in a sub-folder."""
-    weights = source / "model.safetensors"
-    size = weights.stat().st_size
-    return [
-        OutputFile(
-            "model.safetensors",
-            (Literal(b"header"), Range(weights, 100, MB), Zeros(MB + 3), Range(weights, MB + 1, size)),
-            like=weights,
-            source="model.safetensors",
-        ),
-        whole("config.json", source / "config.json", 2),
-        whole("empty.txt", source / "empty.txt", 0),
-        OutputFile("sub/er/new.json", (Literal(b"[1]"), Literal(b""), Zeros(0))),
-        OutputFile("sub/stream.bin", (Stream(6, lambda: iter([b"abc", memoryview(b"def")]), weights),)),
-    ]
-
-
-def contents(source: Path) -> dict[str, bytes]:
-    data = (source / "model.safetensors").read_bytes()
-    return {
-        "model.safetensors": b"header" + data[100:MB] + bytes(MB + 3) + data[MB + 1 :],
-        "config.json": b"{}",
-        "empty.txt": b"",
-        "sub/er/new.json": b"[1]",
-        "sub/stream.bin": b"abcdef",
-    }
 
 
 def state(folder: Path) -> dict[str, tuple[object, ...]]:
@@ -287,77 +228,3 @@ compare(files, root, lambda count: None, 1 << 30, written.shared)
         assert (run.returncode, run.stderr) == (0, "")
         assert state(source) == before
         assert (root / "model.safetensors").read_bytes() == (source / "model.safetensors").read_bytes()
-
-
-class TestComparing:
-    def test_digests_of_both_sides(self, source: Path, root: Path) -> None:
-        files = repaired(source)
-        guard = guard_of(files)
-        write_files(files, root, ignore, guard)
-        told: list[int] = []
-        result = compare(files, root, told.append, 10 * MB, guard=guard)
-        expected = contents(source)
-        assert {f.name: (f.size, f.sha256) for f in result.files} == {n: (len(d), sha(d)) for n, d in expected.items()}
-        assert {s.path.name: s.sha256 for s in result.sources} == {
-            "model.safetensors": sha((source / "model.safetensors").read_bytes()),
-            "config.json": sha(b"{}"),
-        }
-        assert result.compared == sum(map(len, expected.values()))
-        assert sum(told) == compare_size(files, 10 * MB, guard)
-
-    def test_large_files_are_compared_without_a_digest(self, source: Path, root: Path) -> None:
-        files = repaired(source)
-        guard = guard_of(files)
-        write_files(files, root, ignore, guard)
-        told: list[int] = []
-        result = compare(files, root, told.append, MB, guard=guard)
-        assert [f.sha256 is None for f in result.files] == [True, False, False, False, False]
-        assert [s.sha256 is None for s in result.sources] == [True, False]
-        assert result.compared == sum(file.size for file in files)
-        assert sum(told) == compare_size(files, MB, guard)
-
-    @pytest.mark.parametrize("limit", [0, 10 * MB])
-    @pytest.mark.parametrize("at", [0, 5, 6, MB - 95, MB, 2 * MB, 4 * MB - 100, -1])
-    def test_one_other_byte_is_found(self, source: Path, root: Path, limit: int, at: int) -> None:
-        files = repaired(source)
-        write_files(files, root, ignore)
-        path = root / "model.safetensors"
-        data = bytearray(path.read_bytes())
-        data[at] ^= 1
-        path.write_bytes(data)
-        with pytest.raises(VerificationError, match=r"model\.safetensors: the copy .* differs") as caught:
-            compare(files, root, ignore, limit)
-        assert caught.value.exit_code == 3
-
-    @pytest.mark.parametrize("name", ["sub/stream.bin", "sub/er/new.json", "config.json"])
-    def test_every_kind_of_file_is_compared(self, source: Path, root: Path, name: str) -> None:
-        files = repaired(source)
-        write_files(files, root, ignore)
-        data = (root / name).read_bytes()
-        (root / name).write_bytes(data[:-1] + b"!")
-        with pytest.raises(VerificationError):
-            compare(files, root, ignore, 0)
-        (root / name).write_bytes(data + b"!")
-        with pytest.raises(VerificationError):
-            compare(files, root, ignore, MB)
-        (root / name).unlink()
-        with pytest.raises(VerificationError, match="No such file"):
-            compare(files, root, ignore, MB)
-
-    def test_shared_spans_are_left_out_but_hashed(self, source: Path, root: Path) -> None:
-        files = repaired(source)
-        write_files(files, root, ignore)
-        shared = {"model.safetensors": ((4096, MB // 2), (2 * MB, 3 * MB))}
-        for limit in (0, 10 * MB):
-            result = compare(files, root, ignore, limit, shared)
-            left_out = MB // 2 - 4096 + MB
-            assert result.compared == sum(file.size for file in files) - left_out
-        assert result.files[0].sha256 == sha(contents(source)["model.safetensors"])
-
-    def test_a_source_that_changed_is_not_compared_with(self, source: Path, root: Path) -> None:
-        files = repaired(source)
-        guard = guard_of(files)
-        write_files(files, root, ignore, guard)
-        os.utime(source / "model.safetensors")
-        with pytest.raises(SourceChangedError):
-            compare(files, root, ignore, 0, guard=guard)

@@ -1,11 +1,8 @@
-"""The EAGLE reference against its recorded loads, and what the other engines do with drafts as trainers write them."""
+"""What the other engines do with drafts as trainers write them."""
 
 from __future__ import annotations
 
 import json
-import math
-import shutil
-import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,21 +16,9 @@ from ckptdoctor.serving.plan import LoadPlan, Parameter
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAINERS = ROOT / "fixtures" / "trainers"
-DRAFTS = ROOT.parent / "shared" / "drafts"
 OTHERS = ("eagle", "llama.cpp", "lmdeploy", "mlx-vlm", "openvino", "tensorrt-llm")
-BYTES = {"BF16": 2, "F32": 4, "I64": 8, "I32": 4, "BOOL": 1}
 SIZES = {"H": 64, "Q": 64, "KV": 32, "I": 128}
-
 Edit = Callable[..., Path]
-
-
-def recorded() -> list[object]:
-    """The drafts whose load by the EAGLE reference was recorded (one skipped parameter when they are absent)."""
-    folders = sorted(p.parent.parent for p in DRAFTS.glob("*/loaders/eagle.json"))
-    if not folders:
-        reason = pytest.mark.skip(reason=f"{DRAFTS} is not there")
-        return [pytest.param(DRAFTS, id="absent", marks=[pytest.mark.shared, reason])]
-    return [pytest.param(p, id=p.name, marks=[pytest.mark.shared]) for p in folders]
 
 
 def plan_of(folder: Path, engine: str) -> LoadPlan:
@@ -44,47 +29,6 @@ def plan_of(folder: Path, engine: str) -> LoadPlan:
 
 def parameter(plan: LoadPlan, name: str) -> Parameter:
     return next(p for p in plan.parameters if p.name == name)
-
-
-@pytest.fixture
-def edited(tmp_path: Path) -> Edit:
-    """A copy of a trainer's draft with another config, other names, or tensors of zeros added."""
-
-    def edit(
-        name: str,
-        *,
-        config: Mapping[str, Any] | None = None,
-        rename: Mapping[str, str] | None = None,
-        drop: tuple[str, ...] = (),
-        add: Mapping[str, tuple[int, ...]] | None = None,
-    ) -> Path:
-        folder = tmp_path / name
-        shutil.copytree(TRAINERS / name, folder)
-        place = folder / "config.json"
-        changed = {**json.loads(place.read_text(encoding="utf-8")), **(config or {})}
-        place.write_text(json.dumps({k: v for k, v in changed.items() if v != "absent"}), encoding="utf-8")
-        weights = folder / "model.safetensors"
-        content = weights.read_bytes()
-        start = 8 + struct.unpack("<Q", content[:8])[0]
-        tensors: list[tuple[str, str, tuple[int, ...], bytes]] = []
-        for key, entry in json.loads(content[8:start]).items():
-            if key == "__metadata__" or key in drop:
-                continue
-            for old, new in (rename or {}).items():
-                key = new + key.removeprefix(old) if key.startswith(old) else key  # noqa: PLW2901
-            begin, end = entry["data_offsets"]
-            tensors.append((key, entry["dtype"], entry["shape"], content[start + begin : start + end]))
-        tensors += [(key, "BF16", shape, bytes(2 * math.prod(shape))) for key, shape in (add or {}).items()]
-        header, offset = {}, 0
-        for key, dtype, shape, data in tensors:
-            header[key] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, offset + len(data)]}
-            offset += len(data)
-        head = json.dumps(header).encode()
-        head += b" " * (-len(head) % 8)
-        weights.write_bytes(struct.pack("<Q", len(head)) + head + b"".join(t[3] for t in tensors))
-        return folder
-
-    return edit
 
 
 def second_layer(prefix: str = "layers.1.") -> dict[str, tuple[int, ...]]:
@@ -98,99 +42,7 @@ def second_layer(prefix: str = "layers.1.") -> dict[str, tuple[int, ...]]:
     return {f"{prefix}{name}.weight": shape for name, shape in shapes.items()}
 
 
-# ---- The EAGLE reference, parameter by parameter
-
-
-@pytest.mark.parametrize("folder", recorded())
-def test_a_recorded_load_of_the_eagle_reference_agrees(folder: Path) -> None:
-    truth = json.loads((folder / "loaders" / "eagle.json").read_text(encoding="utf-8"))
-    if "killed" in (truth["error"] or ""):
-        pytest.skip("the recorded load ran out of time and says nothing")
-    if not (folder / "model.safetensors").exists():
-        pytest.importorskip("torch")
-    plan = plan_of(folder, "eagle")
-    loading = [e for e in plan.errors if e.stage != "first_forward"]  # the recorded loads ran no forward
-    if truth["error"]:
-        assert loading
-        return
-    assert loading == []
-    assert plan.model_class == truth["model_class"]
-    assert {p.name: list(p.keys) for p in plan.parameters if p.keys} == truth["loaded"]
-    # d2t and t2d are buffers, which the recording does not list as untouched.
-    untouched = {p.name for p in plan.parameters if not p.keys and p.name not in ("d2t", "t2d")}
-    assert untouched == set(truth["untouched"])
-    assert {s.name for s in plan.stored if s.parameter is None} == set(truth["ignored_keys"])
-    fc = parameter(plan, "fc.weight").shape
-    assert fc is not None
-    assert list(fc) == truth["fc_shape"]
-
-
-def test_the_eagle_reference_has_no_use_for_a_nested_config() -> None:
-    plan = plan_of(TRAINERS / "spec_eagle3_llama", "eagle")
-    assert plan.outcome == "refused"
-    assert "target_hidden_size is null" in plan.reasons
-
-
-def test_the_eagle_reference_leaves_a_decoder_named_layers_random(edited: Edit) -> None:
-    plan = plan_of(edited("mo_eagle3_llama", config={"rope_scaling": None}), "eagle")
-    assert plan.outcome == "broken"
-    left = {p.name for p in plan.parameters if p.state == "initial" and p.initial == "random"}
-    assert {f"midlayer.self_attn.{p}_proj.weight" for p in "qkvo"} <= left
-    assert all(parameter(plan, name).state == "loaded" for name in ("fc.weight", "norm.weight", "lm_head.weight"))
-
-
-@pytest.mark.parametrize(
-    ("rope", "stage"),
-    [
-        (None, None),
-        ({"type": "linear", "factor": 2.0}, None),
-        ({"type": "linear", "factor": 2}, "config"),
-        ({"type": "dynamic", "factor": 1.0}, "config"),
-        ({"type": "llama3", "factor": 8.0}, "config"),
-        ({"rope_type": "linear", "factor": 2.0}, "config"),
-        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}, "config"),
-        ("linear", "config"),
-    ],
-)
-def test_the_eagle_reference_takes_one_form_of_rope_scaling(edited: Edit, rope: object, stage: str | None) -> None:
-    plan = plan_of(edited("sf_eagle3_llama_sglang", config={"rope_scaling": rope}), "eagle")
-    assert [e.stage for e in plan.errors[:1]] == ([stage] if stage else [])
-
-
-def test_the_eagle_reference_ignores_head_dim(edited: Edit) -> None:
-    assert plan_of(edited("sf_eagle3_llama_sglang", config={"head_dim": 32}), "eagle").outcome == "served"
-
-
-def test_the_eagle_reference_takes_the_embedding_of_the_target_unless_a_width_is_given(edited: Edit) -> None:
-    assert parameter(plan_of(TRAINERS / "sf_eagle3_llama_sglang", "eagle"), "embed_tokens.weight").shared
-    folder = edited("sf_eagle3_llama_sglang", config={"target_hidden_size": 64})
-    alone = parameter(plan_of(folder, "eagle"), "embed_tokens.weight")
-    assert (alone.state, alone.initial) == ("initial", "random")
-
-
-def test_the_eagle_reference_opens_no_shards(edited: Edit) -> None:
-    folder = edited("sf_eagle3_llama_sglang")
-    (folder / "model.safetensors").rename(folder / "model-00001-of-00001.safetensors")
-    assert [e.stage for e in plan_of(folder, "eagle").errors] == ["load"]
-
-
-def test_the_eagle_reference_prefers_the_pickle_that_lies_beside(edited: Edit) -> None:
-    torch = pytest.importorskip("torch")
-    folder = edited("sf_eagle3_llama_sglang")
-    torch.save({"fc.weight": torch.zeros(64, 192)}, folder / "pytorch_model.bin")
-    plan = plan_of(folder, "eagle")
-    assert [r for r in plan.remarks if r.startswith("EAGLE reference opens pytorch_model.bin")]
-
-
-def test_the_eagle_reference_captures_in_two_target_classes_only(edited: Edit) -> None:
-    folder = edited("sf_eagle3_llama_sglang")
-    target = folder / "target" / "config.json"
-    config = {**json.loads(target.read_text(encoding="utf-8")), "architectures": ["Qwen2ForCausalLM"]}
-    target.write_text(json.dumps(config), encoding="utf-8")
-    assert [e.stage for e in plan_of(folder, "eagle").errors] == ["first_forward"]
-
-
-# ---- TensorRT-LLM
+# --- TensorRT-LLM -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("draft", ["mo_eagle3_llama", "sf_eagle3_llama_sglang", "eagle_ref_eagle3_safetensors"])
@@ -249,7 +101,7 @@ def test_tensorrt_llm_reads_norm_before_fc_inside_eagle_config_alone(edited: Edi
     assert ("input_norm.weight" in plan.dropped) == ("norm_before_fc" in config)
 
 
-# ---- llama.cpp
+# --- llama.cpp --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -277,7 +129,7 @@ def test_llama_cpp_without_a_map_wants_a_head_for_every_token(edited: Edit) -> N
     assert [e.reason for e in plan.errors] == ["lm_head.weight is [128, 64]; output.weight takes [512, 64]"]
 
 
-# ---- LMDeploy
+# --- LMDeploy ---------------------------------------------------------------------------------------------------------
 
 
 def test_lmdeploy_serves_the_drafts_of_the_eagle_reference() -> None:
@@ -306,7 +158,7 @@ def test_lmdeploy_passes_the_head_of_a_tied_config_over(edited: Edit) -> None:
     assert plan.outcome == "broken"
 
 
-# ---- MLX-VLM and OpenVINO GenAI
+# --- MLX-VLM and OpenVINO GenAI ---------------------------------------------------------------------------------------
 
 
 def test_mlx_vlm_serves_the_nested_config_with_an_embedding_of_its_own() -> None:
@@ -333,7 +185,7 @@ def test_openvino_has_no_default_layers_for_shallow_targets() -> None:
     assert [e.stage for e in plan_of(TRAINERS / "sf_eagle3_llama_sglang", "openvino").errors] == ["construct"]
 
 
-# ---- Every one of them
+# --- Every one of them ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("engine", OTHERS)

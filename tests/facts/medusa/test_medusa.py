@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.facts import describe
-from ckptdoctor.facts.medusa.head_names import layout_of, written
 from ckptdoctor.facts.medusa.medusa import MedusaHeads
 
 
@@ -83,19 +82,6 @@ def test_heads_without_any_bias_or_output_lack_nothing(tmp_path: Path) -> None:
     tensors = {f"{h}.0.linear.weight": zeros(8, 8) for h in range(4)}
     found = heads_of(tmp_path / "draft", tensors, {"medusa_num_heads": 4})
     assert (found.incomplete, found.own_outputs, found.rows, found.shared_output) == ((), 0, None, False)
-
-
-@given(st.sampled_from(["original", "vllm", "tensorrt"]), st.integers(1, 4), st.integers(1, 3))
-def test_every_layout_can_be_written_as_every_other(layout: str, heads: int, layers: int) -> None:
-    names = [f"{h}.{k}.linear.{part}" for h in range(heads) for k in range(layers) for part in ("weight", "bias")]
-    names += [f"{h}.{layers}.weight" for h in range(heads)]
-    first = layout_of(names)
-    assert first is not None
-    there = [written(name, layout, "", layers) for name in first[1]]
-    read = layout_of(there)
-    assert read is not None
-    assert read[0] == layout
-    assert [written(name, "original", "", layers) for name in read[1]] == [name.name for name in first[1]] == names
 
 
 FIELDS = ("medusa_num_heads", "medusa_num_layers", "medusa", "num_heads", "model_type", "base_model_name_or_path")

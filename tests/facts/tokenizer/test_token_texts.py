@@ -13,7 +13,6 @@ from token_files import byte_level, unigram
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from ckptdoctor.facts.tokenizer import token_texts
-from ckptdoctor.facts.tokenizer.scripts import script_of
 from ckptdoctor.facts.tokenizer.token_texts import TokenTexts, byte_alphabet, read_token_texts
 from ckptdoctor.unknown import Unknown
 
@@ -148,39 +147,3 @@ def test_the_walk_over_a_text_ends_for_any_bytes(data: bytes) -> None:
     for start in (b"", b"{", b'{"model":', b'{"model":{"vocab":{"a":1', b'{"model":{"vocab":[["a",'):
         for _, at in token_texts._members(start + data, 0):
             token_texts._model(start + data, at)
-
-
-SCRIPTS = {
-    "Latin": ("the", " Straße", "ｆｕｌｌ", "ª", "ﬁ", "1st", "aЖ", "<0xZZ>"),
-    "Cyrillic": ("Привет", "aЖЖ"),
-    "Greek": ("λόγος", "µ"),
-    "Han": ("世界", "々", "世<0xE4>"),
-    "Hiragana": ("ありがとう", "食べる"),
-    "Katakana": ("カタカナー", "ｶﾀ"),
-    "Hangul": ("안녕", "ᄒ"),
-    "Arabic": ("مرحبا",),
-    "Hebrew": ("שלום",),
-    "Devanagari": ("नमस्ते", "ि"),
-    "Thai": ("สวัสดี",),
-    "Bengali": ("বাংলা",),
-    "Tamil": ("தமிழ்",),
-    "Georgian": ("გამარჯობა",),
-    "Armenian": ("Հայ",),
-    "Ethiopic": ("አማርኛ",),
-    "Old Italic": ("𐌀",),
-    "digits": ("123", " 7", "٣", "１"),
-    "space": (" ", "\n\t", "\u3000"),
-    "punctuation": ("...", "。", "😀", "²", "1.5", "\u0301"),
-    "parts of characters": ("<0xE4>", " <0xE4><0xB8>", "\ufffd"),
-    "unknown": ("",),
-}
-
-
-@pytest.mark.parametrize(("text", "script"), [(text, name) for name, texts in SCRIPTS.items() for text in texts])
-def test_scripts(text: str, script: str) -> None:
-    assert script_of(text) == script
-
-
-@given(st.text())
-def test_every_text_has_a_script(text: str) -> None:
-    assert script_of(text)

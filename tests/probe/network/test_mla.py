@@ -20,7 +20,7 @@ from recipe_cases import RECIPES, Built  # noqa: E402
 
 from ckptdoctor.probe.network.anatomy import Anatomy, stated_wiring  # noqa: E402
 from ckptdoctor.probe.network.network import Memory, Network, open_draft  # noqa: E402
-from tests.conformance.trainer_compare import TOLERANCE  # noqa: E402
+from tests.conformance.trainers.trainer_compare import TOLERANCE  # noqa: E402
 
 YARN = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16, "mscale": 1.0, "beta_fast": 32}
 

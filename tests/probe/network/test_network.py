@@ -24,8 +24,8 @@ from ckptdoctor.probe.network.network import (  # noqa: E402
     open_draft,
 )
 from ckptdoctor.probe.wiring import Wiring  # noqa: E402
-from tests.conformance.trainer_cases import KEPT, MADE, RECORDED, write_made  # noqa: E402
-from tests.conformance.trainer_compare import TOLERANCE, apart, run_network  # noqa: E402
+from tests.conformance.trainers.trainer_cases import KEPT, MADE, RECORDED, write_made  # noqa: E402
+from tests.conformance.trainers.trainer_compare import TOLERANCE, apart, run_network  # noqa: E402
 
 
 @lru_cache(maxsize=1)

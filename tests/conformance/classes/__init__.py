@@ -1,0 +1,1 @@
+"""Lists of classes, read in the sources of every release."""

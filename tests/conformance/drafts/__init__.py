@@ -1,0 +1,1 @@
+"""Drafts for the loaders: which are alike to them, and odd ones of every kind."""

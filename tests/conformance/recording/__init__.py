@@ -1,0 +1,1 @@
+"""What the recorder sees inside engines: cases, and the engines."""

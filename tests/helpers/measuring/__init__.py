@@ -1,0 +1,1 @@
+"""What the tests of measurements share, by what is measured."""
