@@ -12,7 +12,7 @@ from ckptdoctor.findings import Severity
 from ckptdoctor.rulebook import Judgement
 from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.text import listing, plural, show
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import Unknown, known_or
 
 __all__ = ["byte_count", "draft_summary", "next_commands", "target_summary", "title"]
 
@@ -22,9 +22,9 @@ def title(facts: Facts) -> str:
     draft, files = facts.draft, facts.files
     if files.kind == "other":
         return f"{listing(dict.fromkeys(f.name for f in files.foreign))}, not examined, {byte_count(files.size)}"
-    if draft.algorithm == "unknown":
+    if not draft.kind.known:
         what = "not recognised as a draft"
-    elif draft.algorithm == "plain":
+    elif draft.kind.model:
         what = "a plain language model"
     elif facts.mtp is not None and facts.mtp.stored:
         what = _of_mtp(facts.mtp)
@@ -73,7 +73,7 @@ def _plain(value: Any) -> Any:
 def draft_summary(facts: Facts) -> dict[str, Any]:
     """The draft for the JSON report. Unknown facts are null."""
     draft, vocab, aux = facts.draft, facts.vocab, facts.draft.aux
-    fc = None if isinstance(draft.fc, Unknown) else draft.fc
+    fc = known_or(draft.fc, None)
     return {
         "algorithm": draft.algorithm,
         "variant": draft.variant,

@@ -10,7 +10,7 @@ from typing import Any
 from ckptdoctor.facts import Facts, Target
 from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.text import listing, show
-from ckptdoctor.unknown import Known, Unknown
+from ckptdoctor.unknown import Known, known_or
 
 __all__ = ["Model", "Models", "Pairing", "Wants", "is_model", "model_of", "wants_of"]
 
@@ -163,7 +163,7 @@ def is_model(facts: Facts) -> bool:
     kind = facts.draft.architecture
     claims = kind.algorithm not in (None, "plain") or kind.format_name is not None or kind.wrapped
     marks = knowledge().words["pairing"]["draft_marks"]
-    return facts.draft.algorithm == "plain" and not claims and not facts.config.all_of(marks)
+    return facts.draft.kind.model and not claims and not facts.config.all_of(marks)
 
 
 def model_of(key: str, path: str, mark: str, target: Target, config: str) -> Model:
@@ -203,4 +203,4 @@ def _text(found: Iterable[Any]) -> str | None:
 
 
 def _int(value: Known[int]) -> int | None:
-    return None if isinstance(value, Unknown) else value
+    return known_or(value, None)

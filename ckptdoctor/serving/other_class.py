@@ -33,7 +33,7 @@ def builds_other(facts: Facts, entry: Mapping[str, Any], mtp: Mapping[str, Any] 
         return is_ordinary(str(entry["name"]))
     kinds = entry.get("algorithms")
     # P-EAGLE is EAGLE-3 with a learned state for masked positions: what has no place of it is told by its name.
-    kin = {facts.draft.algorithm, "eagle3"} if facts.draft.algorithm == "peagle" else {facts.draft.algorithm}
+    kin = {facts.draft.algorithm, *facts.draft.kind.serves_as}
     return kinds is not None and not kin & set(kinds)
 
 

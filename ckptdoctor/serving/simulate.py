@@ -34,7 +34,7 @@ from ckptdoctor.serving.understanding import Understood, damage, understand
 from ckptdoctor.serving.unread import plan_of_unread
 from ckptdoctor.serving.words import Reason
 from ckptdoctor.text import show
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import Unknown, known_or
 
 __all__ = ["load_plan"]
 
@@ -184,7 +184,7 @@ def _wires(
         hidden=whole("H"),
         # A draft of captured states under a plain method gets the final state alone.
         translated=symbols.get("translated") is True,
-        algorithm_matches=not (method == "eagle" and facts.draft.algorithm in ("eagle3", "peagle")),
+        algorithm_matches=not (method == "eagle" and facts.draft.kind.fuses_states),
     )
 
 
@@ -204,8 +204,8 @@ def _symbols(
 
     claims = claims_from(size).values
     target = facts.target
-    depth = None if target is None or isinstance(target.num_layers, Unknown) else target.num_layers
-    vocab = None if target is None or isinstance(target.vocab_size, Unknown) else target.vocab_size
+    depth = None if target is None else known_or(target.num_layers, None)
+    vocab = None if target is None else known_or(target.vocab_size, None)
     symbols = symbols_of(settings, claims, {"vocab_size": vocab, "num_layers": depth})
     symbols |= dict.fromkeys(uncertain_sizes(settings), Unknown("a size in config.json that is none"))
     behaviours = entry["behaviours"]

@@ -8,6 +8,7 @@ from ckptdoctor.facts.config import Malformed
 from ckptdoctor.facts.draft.absent_sizes import AbsentSize
 from ckptdoctor.facts.draft.aux_layers import AuxLayers
 from ckptdoctor.facts.draft.dtypes import Dtypes
+from ckptdoctor.facts.draft.kind import Kind
 from ckptdoctor.facts.draft.layout import Incomplete, Missing, Stranger
 from ckptdoctor.facts.draft.sizes import ShapeMismatch, Size
 from ckptdoctor.facts.draft.unmerged import Unmerged
@@ -178,6 +179,7 @@ class Draft:
 
     algorithm: str
     algorithm_name: str
+    kind: Kind
     variant: str | None
     block: bool
     tabled: bool

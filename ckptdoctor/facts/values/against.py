@@ -12,7 +12,7 @@ from ckptdoctor.facts.values.pairs import Likeness, likeness
 from ckptdoctor.facts.values.reading import Reader, place_of
 from ckptdoctor.facts.values.roles import TRUNK, Weight
 from ckptdoctor.facts.values.statistics import Statistics, measure
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import known_or
 
 __all__ = ["Against", "Change", "Group", "Lost", "against_of", "pair_names"]
 
@@ -35,7 +35,6 @@ class Change:
     mtp: bool
     kind: str
     dtype: str
-    old_dtype: str | None
     cosine: float | None = None
     moved: float | None = None
     factor: float = 1.0
@@ -94,7 +93,6 @@ class Against:
     lost: tuple[Lost, ...]
     missing: tuple[str, ...]
     new: tuple[str, ...]
-    reshaped: tuple[Change, ...]
     permuted: tuple[Change, ...]
     scaled: tuple[Change, ...]
     lossy: tuple[Change, ...]
@@ -158,7 +156,6 @@ def against_of(
         lost=lost,
         missing=missing,
         new=tuple(c.name for c in learned if c.kind == "new") if kin else (),
-        reshaped=tuple(c for c in learned if c.kind == "reshaped") if kin else (),
         permuted=tuple(c for c in compared if c.kind == "permuted"),
         scaled=tuple(c for c in compared if c.kind == "scaled" and c.role != "norm"),
         lossy=tuple(c for c in compared if c.kind == "rounded" and not c.exact),
@@ -174,7 +171,7 @@ def _change(weight: Weight, partner: Weight | None, like: Likeness | None, named
     kind = like.kind if like is not None else "reshaped" if named else "new"
     return Change(
         name=weight.info.name, file=weight.info.file, old_name=old.name if old else None, role=weight.role,
-        part=weight.part, mtp=weight.mtp, kind=kind, dtype=weight.info.dtype, old_dtype=old.dtype if old else None,
+        part=weight.part, mtp=weight.mtp, kind=kind, dtype=weight.info.dtype,
         cosine=like.cosine if like else None, moved=like.moved if like else None,
         factor=like.factor if like else 1.0, exact=like.exact if like else False,
     )  # fmt: skip
@@ -304,7 +301,7 @@ def _map_changed(checkpoint: Checkpoint, other: Checkpoint) -> bool:
     def values(of: Checkpoint) -> Any:
         name = next((n for n in of.tensors if re.search(r"(^|\.)d2t$", n)), None)
         found = of.integers(name) if name is not None else None
-        return None if isinstance(found, Unknown) else found
+        return known_or(found, None)
 
     mine, theirs = values(checkpoint), values(other)
     if mine is None or theirs is None:
