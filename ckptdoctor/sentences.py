@@ -27,7 +27,7 @@ class Sentences:
         text = shipped(self.place)
         for key in keys:
             text = text[key]
-        return str(text).strip().format_map(values)
+        return str(text).format_map(values)
 
 
 def numbers(values: Any) -> str:
