@@ -99,7 +99,9 @@ def _alternatives(hint: object) -> tuple[object, ...]:
 def _is_open(kind: object) -> bool:
     """Whether nothing is known of the names that a value of this type has."""
     origin = typing.get_origin(kind) or kind
-    if origin is typing.Literal or origin in _PLAIN or origin in _LISTS or origin in _MAPPINGS:
+    if isinstance(kind, type) and issubclass(kind, _PLAIN):
+        return False
+    if origin is typing.Literal or origin in _LISTS or origin in _MAPPINGS:
         return False
     return not (isinstance(kind, type) and is_dataclass(kind))
 

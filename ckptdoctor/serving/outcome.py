@@ -17,6 +17,7 @@ from ckptdoctor.sentences import numbers
 from ckptdoctor.serving.capture import Captured
 from ckptdoctor.serving.layer_reasons import layer_reasons
 from ckptdoctor.serving.other_class import of_another_class
+from ckptdoctor.serving.outcomes import Outcome
 from ckptdoctor.serving.own_matrices import own_embedding, own_head
 from ckptdoctor.serving.plan import LoadPlan, Refusal, Stored
 from ckptdoctor.serving.training import Trained
@@ -28,7 +29,8 @@ __all__ = ["Wires", "settle", "takes_states"]
 
 _STAGES = {"config": 0, "class": 1, "construct": 2, "start": 3, "load": 4, "first_forward": 5}
 # What is open could make a degraded draft a refused one; a broken one is of no use either way.
-_WORST_FIRST = (("broken", "broken"), ("unknown", "open"), ("degraded", "degraded"))
+_LEVELS = (("broken", Outcome.BROKEN), ("open", Outcome.UNKNOWN), ("degraded", Outcome.DEGRADED))
+"""What reasons of a level make of a plan; of several levels the first one counts."""
 _TAKEN = "the target's takes its place"
 # The tensors that belong to a flag: where the flag is told, they are not told again.
 _OF_FLAG = {"norm_before_fc": "input_norm.", "fc_norm": "fc_norm."}
@@ -97,7 +99,7 @@ def settle(plan: LoadPlan, facts: Facts, captured: Captured, trained: Trained, w
     opens = (*plan.opens, *captured.opens, *(r for r in found if r.level in ("open", "aside")))
     causes = tuple(r for r in found if r.level not in ("open", "aside"))
     levels = {reason.level for reason in (*causes, *opens)}
-    outcome = "refused" if errors else next((o for o, level in _WORST_FIRST if level in levels), "served")
+    outcome = Outcome.REFUSED if errors else next((o for level, o in _LEVELS if level in levels), Outcome.SERVED)
     settled = replace(
         plan, stored=stored, captured=captured.phases, trained=trained.boundaries, wiring=wiring, errors=errors,
         outcome=outcome, causes=causes, opens=opens,

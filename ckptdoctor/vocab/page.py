@@ -105,7 +105,7 @@ def page_from(path: str, line: str, facts: Facts, counts: TokenCounts | None) ->
     reading = _MEANT.get(verdict) if vocab.map is not None else None
     ids = None if reading is None else targets_of(vocab, reading)
     outside = facts.tokens.unreachable
-    lost = set() if isinstance(outside, Unknown) else {t.id for t in outside}
+    lost = {t.id for t in known_or(outside, ())}
     size = known_or(vocab.size, 0)
     return Page(
         path=path, title=line, target=facts.target, vocab=vocab, reading=reading, ids=ids,
@@ -145,7 +145,7 @@ def _page_of_list(path: str, root: Path, found: TokenMap, target: Target | None,
     elif counts is not None:
         texts = read_token_texts(target.root if target is not None and target.root is not None else root)
         coverage = coverage_of(counts, vocab, texts)
-    lost = set() if isinstance(outside, Unknown) else {t.id for t in outside}
+    lost = {t.id for t in known_or(outside, ())}
     size = known_or(vocab.size, 0)
     return Page(
         path=path, title="a token map (FR-Spec)", target=target, vocab=vocab, reading=None if ids is None else 1,

@@ -76,6 +76,8 @@ def _type(hint: Any) -> str:
         return "any value"
     if hint in _PLAIN:
         return _PLAIN[hint]
+    if isinstance(hint, type) and issubclass(hint, str):
+        return _PLAIN[str]
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         words = [_type(one) for one in arguments if one not in (type(None), Unknown)]

@@ -80,16 +80,14 @@ class TargetStates:
     @property
     def layers(self) -> int | None:
         """L, the number of decoder layers; boundary L comes after the last."""
-        count = self.target.num_layers
-        return known_or(count, None)
+        return known_or(self.target.num_layers, None)
 
     @property
     def vocabulary(self) -> int | None:
         """V, the rows of the embedding, or what the config says."""
         if self.weights is not None and self.weights.embedding is not None:
             return self.weights.embedding.shape[0]
-        size = self.target.vocab_size
-        return known_or(size, None)
+        return known_or(self.target.vocab_size, None)
 
     def embedding(self, tell: Progress | None = None) -> Tensor | None:
         """float32 [V, T]; None where it is not at hand. Raises `CannotExamineError` where its bytes cannot be read."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from ckptdoctor.repair.edits import Edit, SetConfig
 from ckptdoctor.repair.plan.case import Case, Proposed, RefusedError
-from ckptdoctor.repair.plan.choosing import ORDER
 from ckptdoctor.unknown import known_or
 
 __all__ = ["propose"]
@@ -29,6 +28,6 @@ def propose(case: Case) -> Proposed:
     if draft.aux.declared is None:
         edits.append(SetConfig("num_aux_hidden_states", len(ids)))
     for after, before in zip(case.plans_after(tuple(edits)), case.plans, strict=True):
-        if ORDER[after.outcome] < ORDER[before.outcome]:
+        if after.outcome.worth < before.outcome.worth:
             raise RefusedError("worse", engine=before.label)
     return Proposed(tuple(edits), subject="the place of the captured layers", assumption="layer_outputs")
