@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
-
 __all__ = [
     "CannotExamineError",
     "CkptdoctorError",
@@ -29,9 +27,10 @@ __all__ = [
 
 if TYPE_CHECKING:
     from ckptdoctor.errors import CannotExamineError, CkptdoctorError, UsageError
-    from ckptdoctor.examining import scan
     from ckptdoctor.findings import Confidence, Examination, Finding, Severity
     from ckptdoctor.repair.fixing import fix
+    from ckptdoctor.scanning import scan
+    from ckptdoctor.version import __version__
 
 _HOMES = {
     "CannotExamineError": "ckptdoctor.errors",
@@ -42,7 +41,8 @@ _HOMES = {
     "Finding": "ckptdoctor.findings",
     "Severity": "ckptdoctor.findings",
     "fix": "ckptdoctor.repair.fixing",
-    "scan": "ckptdoctor.examining",
+    "scan": "ckptdoctor.scanning",
+    "__version__": "ckptdoctor.version",
 }
 
 

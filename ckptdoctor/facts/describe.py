@@ -25,11 +25,11 @@ from ckptdoctor.facts.draft.details import (
 )
 from ckptdoctor.facts.draft.draft import Draft, Flags
 from ckptdoctor.facts.draft.dtypes import read_dtypes
-from ckptdoctor.facts.draft.kind import UNKNOWN_KIND
 from ckptdoctor.facts.draft.layout import Layout, lay_out
 from ckptdoctor.facts.draft.signs import Evidence, Verdict, weigh
 from ckptdoctor.facts.draft.sizes import claims_of, measure_sizes
 from ckptdoctor.facts.files import Files, describe_files
+from ckptdoctor.facts.kind import UNKNOWN_KIND
 from ckptdoctor.facts.knowledge import Algorithm, Knowledge, knowledge
 from ckptdoctor.facts.launch.against import against_draft
 from ckptdoctor.facts.medusa.medusa import MedusaHeads, describe_medusa

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ckptdoctor.facts.draft.kind import UNKNOWN_KIND, Kind
+from ckptdoctor.facts.kind import UNKNOWN_KIND, Kind
 from ckptdoctor.resources import read_yaml, rules_dir
 
 __all__ = ["Algorithm", "Knowledge", "Parameter", "Sign", "Writer", "knowledge"]

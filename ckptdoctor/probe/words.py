@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ckptdoctor.probe.search.wiring import EMBEDDING, Wiring
+from ckptdoctor.probe.wiring import EMBEDDING, Wiring
 from ckptdoctor.sentences import Sentences, numbers
 
 __all__ = ["WORDS", "boundaries_of", "said_of", "states_in_words"]

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from ckptdoctor.facts.draft.kind import UNKNOWN_KIND, Kind
+from ckptdoctor.facts.kind import UNKNOWN_KIND, Kind
 from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.resources import rules_dir
 

@@ -8,10 +8,10 @@ from ckptdoctor.facts.config import Malformed
 from ckptdoctor.facts.draft.absent_sizes import AbsentSize
 from ckptdoctor.facts.draft.aux_layers import AuxLayers
 from ckptdoctor.facts.draft.dtypes import Dtypes
-from ckptdoctor.facts.draft.kind import Kind
 from ckptdoctor.facts.draft.layout import Incomplete, Missing, Stranger
 from ckptdoctor.facts.draft.sizes import ShapeMismatch, Size
 from ckptdoctor.facts.draft.unmerged import Unmerged
+from ckptdoctor.facts.kind import Kind
 from ckptdoctor.facts.naming.canonical import Prefix
 from ckptdoctor.facts.naming.private_names import PrivateNames
 from ckptdoctor.facts.rope.positions import Positions

@@ -10,7 +10,7 @@ from ckptdoctor.checkpoint import Checkpoint, JsonDocument
 from ckptdoctor.facts import Facts, Target, describe
 from ckptdoctor.facts.config import with_value
 from ckptdoctor.facts.knowledge import knowledge
-from ckptdoctor.probe.search.wiring import Wiring
+from ckptdoctor.probe.wiring import Wiring
 from ckptdoctor.probe.words import WORDS
 from ckptdoctor.sentences import numbers
 from ckptdoctor.serving import LoadPlan, contracts, load_plan

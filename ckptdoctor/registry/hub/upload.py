@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ckptdoctor import __version__
 from ckptdoctor.checkpoint.hub_errors import hub_problems, need_hub, transport_errors
 from ckptdoctor.checkpoint.remote import RemoteError, at_hub
 from ckptdoctor.errors import CkptdoctorError, UsageError
@@ -27,6 +26,7 @@ from ckptdoctor.registry.gate import Verdict, gate_policy, judge_tree
 from ckptdoctor.registry.hub.tree import Where, commit_tree
 from ckptdoctor.registry.snapshot import snapshot
 from ckptdoctor.text import show
+from ckptdoctor.version import __version__
 
 __all__ = [
     "RefusedUploadError",

@@ -18,7 +18,7 @@ from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts import Facts, describe, read_target
 from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.probe.network.anatomy import Anatomy, Latent, anatomy_of, forward_customs, stated_wiring
-from ckptdoctor.probe.search.wiring import Wiring
+from ckptdoctor.probe.wiring import Wiring
 
 
 def facts_of(folder: Path, target: Path | None = None) -> Facts:
