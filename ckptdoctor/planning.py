@@ -136,7 +136,7 @@ def serving_block(
     facts: Facts, launch: Launch | None = None, provenance: Provenance = NOTHING_SAID
 ) -> tuple[ServingRange, ...]:
     """How the engines that a scan speaks of serve the draft, release by release: the short form of `compat`."""
-    if facts.draft.algorithm in ("plain", "unknown") or not facts.files.names_sound:
+    if not facts.draft.kind.is_draft or not facts.files.names_sound:
         return ()
     return tuple(_rows(compatibility(facts, _in_scans(), launch, provenance)))
 
@@ -154,7 +154,7 @@ def newest_plans(
     facts: Facts, launch: Launch | None = None, provenance: Provenance = NOTHING_SAID
 ) -> tuple[LoadPlan, ...]:
     """The whole plans of the newest known release of each engine that a scan speaks of."""
-    if facts.draft.algorithm in ("plain", "unknown") or not facts.files.names_sound:
+    if not facts.draft.kind.is_draft or not facts.files.names_sound:
         return ()
     return tuple(r.plan for r in compatibility(facts, _in_scans(), launch, provenance) if r.is_newest)
 

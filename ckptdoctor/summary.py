@@ -7,7 +7,7 @@ from typing import Any
 from ckptdoctor.facts import Facts, Target
 from ckptdoctor.facts.mtp.mtp import MtpHeads
 from ckptdoctor.text import listing, plural, show
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import Unknown, known_or
 
 __all__ = ["byte_count", "draft_summary", "target_summary", "title"]
 
@@ -17,9 +17,9 @@ def title(facts: Facts) -> str:
     draft, files = facts.draft, facts.files
     if files.kind == "other":
         return f"{listing(dict.fromkeys(f.name for f in files.foreign))}, not examined, {byte_count(files.size)}"
-    if draft.algorithm == "unknown":
+    if not draft.kind.known:
         what = "not recognised as a draft"
-    elif draft.algorithm == "plain":
+    elif draft.kind.model:
         what = "a plain language model"
     elif facts.mtp is not None and facts.mtp.stored:
         what = _of_mtp(facts.mtp)
@@ -68,7 +68,7 @@ def _plain(value: Any) -> Any:
 def draft_summary(facts: Facts) -> dict[str, Any]:
     """The draft for the JSON report. Unknown facts are null."""
     draft, vocab, aux = facts.draft, facts.vocab, facts.draft.aux
-    fc = None if isinstance(draft.fc, Unknown) else draft.fc
+    fc = known_or(draft.fc, None)
     return {
         "algorithm": draft.algorithm,
         "variant": draft.variant,

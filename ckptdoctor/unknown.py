@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-__all__ = ["Known", "Unknown", "UnknownFactError", "known"]
+__all__ = ["Known", "Unknown", "UnknownFactError", "known", "known_or"]
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 
 @dataclass(frozen=True)
@@ -43,3 +44,8 @@ def known(value: T | Unknown) -> T:
     if isinstance(value, Unknown):
         raise UnknownFactError(value)
     return value
+
+
+def known_or(value: T | Unknown, default: D) -> T | D:
+    """The value of a fact, `default` where it is unknown."""
+    return default if isinstance(value, Unknown) else value

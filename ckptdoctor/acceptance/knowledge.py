@@ -6,15 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import yaml
 from packaging.version import InvalidVersion, Version
 
-from ckptdoctor.resources import rules_dir
+from ckptdoctor.resources import shipped
+from ckptdoctor.sentences import Sentences
 
 __all__ = [
+    "WORDS",
     "Band",
     "Cause",
     "Engine",
@@ -28,7 +28,6 @@ __all__ = [
     "rate_kinds_of",
     "settings",
     "signs",
-    "words",
 ]
 
 Range = tuple["float | None", "float | None"]
@@ -121,35 +120,23 @@ class Band:
         return True
 
 
-def _read(name: str) -> Mapping[str, Any]:
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    path: Path = rules_dir() / "acceptance" / f"{name}.yaml"
-    return cast("Mapping[str, Any]", yaml.load(path.read_text(encoding="utf-8"), Loader=loader))  # noqa: S506
-
-
-@lru_cache(maxsize=1)
-def _logs() -> Mapping[str, Any]:
-    return _read("logs")
-
-
-@lru_cache(maxsize=1)
-def words() -> Mapping[str, str]:
-    """The sentences of a report, by name; {…} are values."""
-    return cast("Mapping[str, str]", _read("words"))
+WORDS = Sentences("acceptance/words")
+"""The sentences of a report."""
+_LOGS = Sentences("acceptance/logs")
 
 
 @lru_cache(maxsize=1)
 def engines() -> Mapping[str, Engine]:
     """The engines whose numbers are known, by id."""
     keys = ("name", "number", "verified", "counts")
-    rows = _logs()["engines"].items()
+    rows = _LOGS["engines"].items()
     return {id_: Engine(id_, **{key: row[key] for key in keys}, trees=bool(row.get("trees"))) for id_, row in rows}
 
 
 @lru_cache(maxsize=1)
 def rate_kinds() -> Mapping[str, RateKind]:
     """The meanings of "acceptance rate", by id."""
-    return {row["id"]: RateKind(row["id"], row["formula"], row["says"], tuple(row["of"])) for row in _logs()["rates"]}
+    return {row["id"]: RateKind(row["id"], row["formula"], row["says"], tuple(row["of"])) for row in _LOGS["rates"]}
 
 
 def rate_kinds_of(engine: str, release: str | None) -> list[RateKind]:
@@ -190,7 +177,7 @@ def line_kinds() -> Sequence[LineKind]:
             by_running=row.get("weight") == "running",
             first_is_warm_up=bool(row.get("first_is_warm_up")),
         )
-        for row in _logs()["lines"]
+        for row in _LOGS["lines"]
     )
 
 
@@ -205,13 +192,13 @@ def settings() -> Sequence[Setting]:
             bool(row.get("starts")),
             bool(row.get("ready")),
         )
-        for row in _logs()["settings"]
+        for row in _LOGS["settings"]
     )
 
 
 @lru_cache(maxsize=1)
 def _causes() -> Mapping[str, tuple[Band, ...]]:
-    return {name: tuple(_band(row) for row in rows) for name, rows in _read("causes").items()}
+    return {name: tuple(_band(row) for row in rows) for name, rows in shipped("acceptance/causes").items()}
 
 
 def bands() -> Sequence[Band]:

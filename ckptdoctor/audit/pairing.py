@@ -10,7 +10,7 @@ from typing import Any
 from ckptdoctor.facts import Facts, Target
 from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.text import listing, show
-from ckptdoctor.unknown import Known, Unknown
+from ckptdoctor.unknown import known_or
 
 __all__ = ["Model", "Models", "Pairing", "Wants", "is_model", "model_of", "wants_of"]
 
@@ -163,7 +163,7 @@ def is_model(facts: Facts) -> bool:
     kind = facts.draft.architecture
     claims = kind.algorithm not in (None, "plain") or kind.format_name is not None or kind.wrapped
     marks = knowledge().words["pairing"]["draft_marks"]
-    return facts.draft.algorithm == "plain" and not claims and not facts.config.all_of(marks)
+    return facts.draft.kind.model and not claims and not facts.config.all_of(marks)
 
 
 def model_of(key: str, path: str, mark: str, target: Target, config: str) -> Model:
@@ -171,8 +171,8 @@ def model_of(key: str, path: str, mark: str, target: Target, config: str) -> Mod
     own = [target.document.get("_name_or_path"), target.document.get("name_or_path")]
     names = {form for name in (_unpinned(path), key, *own) if isinstance(name, str) for form in _forms(name)}
     return Model(
-        key, path, mark, tuple(sorted(names)), _int(target.hidden_size), _int(target.num_layers),
-        _int(target.vocab_size), target.model_type, config,
+        key, path, mark, tuple(sorted(names)), known_or(target.hidden_size, None), known_or(target.num_layers, None),
+        known_or(target.vocab_size, None), target.model_type, config,
     )  # fmt: skip
 
 
@@ -200,7 +200,3 @@ def wants_of(facts: Facts) -> Wants:
 
 def _text(found: Iterable[Any]) -> str | None:
     return next((f.value for f in found if isinstance(f.value, str) and 0 < len(f.value.strip()) <= _NAME_LIMIT), None)
-
-
-def _int(value: Known[int]) -> int | None:
-    return None if isinstance(value, Unknown) else value

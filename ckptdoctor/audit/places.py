@@ -96,7 +96,7 @@ def may_be_model(config: Any) -> bool:
     names = config.get("architectures")
     name = names[0] if isinstance(names, list) and names and isinstance(names[0], str) else None
     drafts = known.architectures.get(name, {}).get("algorithm", "plain") if name is not None else "plain"
-    return drafts in ("plain", "mtp") and not any(config.get(mark) is not None for mark in marks)
+    return known.kind_of(drafts).may_hold_target and not any(config.get(mark) is not None for mark in marks)
 
 
 def _key(label: str, inside: str) -> str:

@@ -57,5 +57,5 @@ def compat(
         emit(plans_text(data))
     else:
         emit(render_lines(compat_lines(ranges, title), surface_for(sys.stdout, color)))
-    bad = any(r.plan.outcome in ("broken", "refused") for r in ranges if r.is_newest)
+    bad = any(r.plan.outcome.is_useless for r in ranges if r.is_newest)
     ctx.exit(1 if engines and bad else 0)

@@ -10,8 +10,6 @@ from ckptdoctor.cli.output import color_option, emit, format_option, launch_opti
 
 __all__ = ["plan"]
 
-_BAD = frozenset({"broken", "refused"})
-
 
 @click.command()
 @click.argument("path")
@@ -52,4 +50,4 @@ def plan(
     else:
         surface = surface_for(sys.stdout, color)
         emit(render_lines(plan_lines(result, title, surface.width), surface))
-    ctx.exit(1 if result.outcome in _BAD else 0)
+    ctx.exit(1 if result.outcome.is_useless else 0)

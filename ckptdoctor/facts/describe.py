@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import get_args, get_type_hints
 
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
 from ckptdoctor.facts.asked import NOTHING_ASKED, Asked
@@ -28,6 +29,7 @@ from ckptdoctor.facts.draft.layout import Layout, lay_out
 from ckptdoctor.facts.draft.signs import Evidence, Verdict, weigh
 from ckptdoctor.facts.draft.sizes import claims_of, measure_sizes
 from ckptdoctor.facts.files import Files, describe_files
+from ckptdoctor.facts.kind import UNKNOWN_KIND
 from ckptdoctor.facts.knowledge import Algorithm, Knowledge, knowledge
 from ckptdoctor.facts.launch.against import against_draft
 from ckptdoctor.facts.medusa.medusa import MedusaHeads, describe_medusa
@@ -53,29 +55,11 @@ from ckptdoctor.unknown import Known, Unknown
 
 __all__ = ["FACT_NAMES", "Facts", "describe"]
 
-FACT_NAMES: Mapping[str, type] = {
-    "files": Files,
-    "draft": Draft,
-    "target": Target,
-    "vocab": VocabMap,
-    "tokens": Tokens,
-    "coverage": Coverage,
-    "heads": HeadComparison,
-    "token_map": GivenTokenMap,
-    "launch": Launch,
-    "mtp": MtpHeads,
-    "quantisation": Quantisation,
-    "block": BlockDraft,
-    "medusa": MedusaHeads,
-    "values": Values,
-}
-"""The roots of every expression in a rule."""
-
 _NEEDS_TARGET = Unknown("the target (--target PATH)")
 _NEEDS_VALUES = Unknown("the values of the weights (--deep)")
 _NEEDS_HEADERS = Unknown("weight files with sound headers")
 _NEEDS_TABLE = Unknown("an algorithm whose full set of parameters is known")
-_PLAIN = Algorithm("unknown", "unknown", 0, (), False, False, None, (), (), (), {})
+_PLAIN = Algorithm("unknown", "unknown", 0, (), False, False, None, (), (), (), {}, UNKNOWN_KIND)
 
 
 @dataclass(frozen=True)
@@ -106,14 +90,22 @@ class Facts:
 
     def roots(self) -> dict[str, object]:
         """The facts by root name, as expressions see them."""
-        target: Known[Target] = self.target if self.target is not None else _NEEDS_TARGET
-        return {
-            "files": self.files, "draft": self.draft, "target": target, "vocab": self.vocab, "tokens": self.tokens,
-            "coverage": None if self.coverage is NEEDS_COUNTS else self.coverage,
-            "heads": None if self.heads is _NEEDS_VALUES else self.heads, "token_map": self.token_map,
-            "launch": self.launch, "mtp": self.mtp, "quantisation": self.quantisation, "block": self.block,
-            "medusa": self.medusa, "values": None if self.values is _NEEDS_VALUES else self.values,
-        }  # fmt: skip
+        found = {name: getattr(self, name) for name in FACT_NAMES}
+        # What nobody asked for is absent, not unknown.
+        found |= {name: None for name, value in found.items() if value is NEEDS_COUNTS or value is _NEEDS_VALUES}
+        return found if self.target is not None else {**found, "target": _NEEDS_TARGET}
+
+
+def _only(hint: object) -> type:
+    """The type of a fact that may be unknown or None."""
+    found: type = next(kind for kind in get_args(hint) or (hint,) if kind not in (Unknown, type(None)))
+    return found
+
+
+FACT_NAMES: Mapping[str, type] = {
+    name: _only(hint) for name, hint in get_type_hints(Facts).items() if name not in ("config", "tensors", "uncertain")
+}
+"""The roots of every expression in a rule: each is a field of `Facts`."""
 
 
 def describe(
@@ -272,6 +264,7 @@ def _draft(
     return Draft(
         algorithm=algorithm.id,
         algorithm_name=algorithm.name,
+        kind=algorithm.kind,
         variant=variant,
         block=algorithm.block,
         tabled=algorithm.tabled,

@@ -1,7 +1,4 @@
-"""What the data under `rules/` knows of drafts: fields, names, algorithms and writers.
-
-Read with the fast YAML loader and kept; the files are ours and checked by tests.
-"""
+"""What the data under `rules/` knows of drafts: fields, names, algorithms and writers."""
 
 from __future__ import annotations
 
@@ -12,13 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from ckptdoctor.resources import rules_dir
+from ckptdoctor.facts.kind import UNKNOWN_KIND, Kind
+from ckptdoctor.resources import read_yaml, rules_dir
 
 __all__ = ["Algorithm", "Knowledge", "Parameter", "Sign", "Writer", "knowledge"]
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
@@ -65,6 +59,7 @@ class Algorithm:
     parameters: tuple[Parameter, ...]
     layer: tuple[Parameter, ...]
     attention_input: Mapping[str, str]
+    kind: Kind
     experts: bool = False
 
 
@@ -94,16 +89,21 @@ class Knowledge:
     tokens: Mapping[str, Any]
     words: Mapping[str, Mapping[str, Any]]
 
+    def kind_of(self, algorithm: str | None) -> Kind:
+        """What holds for drafts of this algorithm."""
+        found = self.algorithms.get(algorithm or "")
+        return UNKNOWN_KIND if found is None else found.kind
+
 
 @lru_cache(maxsize=4)
 def knowledge(root: Path | None = None) -> Knowledge:
     """The knowledge under `root` (default: the rules that ship with the package)."""
     base = root or rules_dir()
-    algorithms: dict[str, Any] = {p.stem: _load(p) for p in sorted((base / "algorithms").glob("*.yaml"))}
+    algorithms: dict[str, Any] = {p.stem: read_yaml(p) for p in sorted((base / "algorithms").glob("*.yaml"))}
     decoder = algorithms.pop("decoder")
     architectures = algorithms.pop("architectures")
-    writers = [_load(p) for p in sorted((base / "writers").glob("*.yaml"))]
-    words = {p.stem: _load(p) for p in sorted((base / "facts").glob("*.yaml"))}
+    writers = [read_yaml(p) for p in sorted((base / "writers").glob("*.yaml"))]
+    words = {p.stem: read_yaml(p) for p in sorted((base / "facts").glob("*.yaml"))}
     return Knowledge(
         fields=words["fields"],
         naming=words["naming"],
@@ -116,10 +116,6 @@ def knowledge(root: Path | None = None) -> Knowledge:
         architectures=architectures,
         writers={w["id"]: Writer(w["id"], w["name"], w["url"], _signs(w["signs"]), w["conventions"]) for w in writers},
     )
-
-
-def _load(path: Path) -> Any:
-    return yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506 - a safe loader, in C
 
 
 def _signs(rows: list[dict[str, Any]]) -> tuple[Sign, ...]:
@@ -155,4 +151,5 @@ def _algorithm(raw: dict[str, Any], all_of_them: Mapping[str, Any]) -> Algorithm
         parameters=_parameters(_merged(base.get("parameters", ()), raw.get("parameters", ()))),
         layer=_parameters(_merged(base.get("layer", ()), raw.get("layer", ()))),
         attention_input=merged.get("attention_input", {}),
+        kind=Kind.from_mapping({**base.get("kind", {}), **raw.get("kind", {})}),
     )

@@ -9,14 +9,11 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
 from packaging.version import InvalidVersion, Version
 
-from ckptdoctor.resources import rules_dir
+from ckptdoctor.resources import read_yaml, rules_dir
 
 __all__ = ["EngineLine", "Method", "Option", "engine_lines", "holds"]
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
@@ -177,6 +174,5 @@ def _named(rows: Mapping[str, Any], *, member: bool) -> dict[str, Option]:
 def engine_lines(root: Path | None = None) -> Mapping[str, EngineLine]:
     """The launch lines of all engines under `root` (default: the rules that ship with the package)."""
     folder = (root or rules_dir()) / "launch"
-    # Our own files, checked by tests: the safe loader, in C.
-    found = [yaml.load(p.read_bytes(), Loader=_LOADER) for p in sorted(folder.glob("*.yaml"))]  # noqa: S506
+    found = [read_yaml(path) for path in sorted(folder.glob("*.yaml"))]
     return {raw["engine"]: EngineLine(raw["engine"], raw["name"], raw) for raw in found}

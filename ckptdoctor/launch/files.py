@@ -19,6 +19,7 @@ from ckptdoctor.errors import UsageError
 from ckptdoctor.launch.engines import EngineLine, engine_lines
 from ckptdoctor.launch.line import Launch, launch_of
 from ckptdoctor.launch.words import without_documents
+from ckptdoctor.resources import YAML_LOADER
 from ckptdoctor.text import show
 
 __all__ = ["FILE_LIMIT", "launch_files", "read_launch"]
@@ -30,7 +31,6 @@ _SUFFIXES = frozenset({".sh", ".bash", ".zsh", ".yaml", ".yml", ".json", ".txt",
 _DATA = frozenset({".yaml", ".yml", ".json"})
 _NODES = 20_000
 _OBJECT_KEYS = frozenset({"method", "num_speculative_tokens", "decoding_type", "max_draft_len", "speculative_model"})
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_launch(value: str) -> Launch:
@@ -113,7 +113,7 @@ def _documents(name: str, text: str) -> list[Any]:
         if name.lower().endswith(".json"):
             raise UsageError("this JSON cannot be read")
     try:
-        return [value for value, _ in zip(yaml.load_all(text, Loader=_LOADER), range(64), strict=False)]
+        return [value for value, _ in zip(yaml.load_all(text, Loader=YAML_LOADER), range(64), strict=False)]
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, OverflowError):
         raise UsageError("this YAML cannot be read") from None
 

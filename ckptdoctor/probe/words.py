@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Any
-
-import yaml
+from collections.abc import Sequence
 
 from ckptdoctor.probe.wiring import EMBEDDING, Wiring
-from ckptdoctor.resources import rules_dir
+from ckptdoctor.sentences import Sentences, numbers
 
-__all__ = ["boundaries_of", "probe_words", "said_of", "states_in_words"]
+__all__ = ["WORDS", "boundaries_of", "said_of", "states_in_words"]
 
 
-@lru_cache(maxsize=1)
-def probe_words() -> Mapping[str, Any]:
-    """The whole of `rules/probe/readings.yaml`."""
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    text = (rules_dir() / "probe" / "readings.yaml").read_text(encoding="utf-8")
-    words: Mapping[str, Any] = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader, in C
-    return words
+WORDS = Sentences("probe/readings")
+"""What a report of a probe says."""
 
 
 def said_of(part: str, wiring: Wiring, boundaries: Sequence[int | None]) -> str:
@@ -28,18 +19,17 @@ def said_of(part: str, wiring: Wiring, boundaries: Sequence[int | None]) -> str:
     if part == "states":
         return states_in_words(wiring.states, boundaries)
     value = getattr(wiring, part)
-    words = probe_words()["parts"][part].get("values", {})
+    words = WORDS["parts"][part].get("values", {})
     return str(words.get(str(value), f"{value:g}" if isinstance(value, float) else value))
 
 
 def states_in_words(states: Sequence[int], boundaries: Sequence[int | None]) -> str:
     """`boundaries [0, 3, 5]`, or where the samples do not say which they are, `recorded states 1, 2, 3`."""
-    words = probe_words()["parts"]["states"]
     known = boundaries_of(states, boundaries)
     if known is not None:
-        return str(words["boundaries"]).format(boundaries=f"[{', '.join(str(b) for b in known)}]")
-    names = [words["embedding"] if column == EMBEDDING else str(column + 1) for column in states]
-    return str(words["columns"]).format(columns=", ".join(names))
+        return WORDS.say("parts", "states", "boundaries", boundaries=numbers(known))
+    names = [WORDS.say("parts", "states", "embedding") if column == EMBEDDING else str(column + 1) for column in states]
+    return WORDS.say("parts", "states", "columns", columns=", ".join(names))
 
 
 def boundaries_of(states: Sequence[int], boundaries: Sequence[int | None]) -> tuple[int, ...] | None:

@@ -7,7 +7,8 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from ckptdoctor.recorder.observation import Observation
-from ckptdoctor.recorder.words import numbers, say
+from ckptdoctor.recorder.words import say
+from ckptdoctor.sentences import numbers
 from ckptdoctor.text import listing
 
 if TYPE_CHECKING:

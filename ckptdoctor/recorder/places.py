@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from importlib import metadata
 from typing import Any
 
-import yaml
 from packaging.version import InvalidVersion, Version
 
-from ckptdoctor.resources import rules_dir
+from ckptdoctor.resources import shipped
 
 __all__ = ["DraftPlaces", "EnginePlaces", "Quiet", "places_for", "places_in_programs"]
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
@@ -89,7 +85,7 @@ class EnginePlaces:
 
 def places_for(engine: str, release: str | None = None) -> EnginePlaces | None:
     """The places of the installed release (or of `release`), None for an engine that is not in the rules."""
-    row = next((r for r in _rows()["engines"] if r["engine"] == engine), None)
+    row = next((r for r in shipped("recorder/engines")["engines"] if r["engine"] == engine), None)
     if row is None:
         return None
     version = release or metadata.version(row["package"])
@@ -109,7 +105,7 @@ def places_for(engine: str, release: str | None = None) -> EnginePlaces | None:
 
 def places_in_programs() -> DraftPlaces:
     """The places in a torch program that is no engine: the names that trainers give."""
-    return _draft(_rows()["programs"])
+    return _draft(shipped("recorder/engines")["programs"])
 
 
 _LISTS = ("draft_when", "draft_same", "draft_path", "target_path", "layers", "captures", "width", "capturing", "rank")
@@ -132,10 +128,3 @@ def _holding(rows: Sequence[Mapping[str, Any]], release: str) -> list[Mapping[st
         for r in rows
         if ("from" not in r or now >= Version(r["from"])) and not ("until" in r and now >= Version(r["until"]))
     ]
-
-
-@lru_cache(maxsize=1)
-def _rows() -> Mapping[str, Any]:
-    text = (rules_dir() / "recorder" / "engines.yaml").read_text(encoding="utf-8")
-    rows: Mapping[str, Any] = yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader, in C
-    return rows

@@ -13,6 +13,7 @@ from ckptdoctor.checkpoint.weights import find_weights
 from ckptdoctor.errors import CkptdoctorError
 from ckptdoctor.facts import read_target
 from ckptdoctor.facts.asked import Asked
+from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.findings import Examination, Report, Severity
 from ckptdoctor.launch.line import parse_launch
 from ckptdoctor.planning import chosen_engines
@@ -76,7 +77,7 @@ def outcome_of(report: Report, policy: Policy) -> str:
 
 def is_draft(examination: Examination) -> bool:
     """Whether it is a draft, and neither an ordinary model nor something that nobody knows."""
-    return examination.draft.get("algorithm") not in ("unknown", "plain")
+    return knowledge().kind_of(examination.draft.get("algorithm")).is_draft
 
 
 def _open_ends(report: Report) -> list[str]:

@@ -36,11 +36,6 @@ class Expression:
     node: ast.expr
     paths: Mapping[ast.AST, str]
 
-    @property
-    def reads_item(self) -> bool:
-        """Whether it uses `it`, the item of `for_each`."""
-        return _reads_item(self.node)
-
     def leading_conditions(self) -> tuple[Expression, ...]:
         """The first conditions of an `and` that hold or fail for all items alike, because they do not use `it`."""
         node = self.node

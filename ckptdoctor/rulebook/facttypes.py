@@ -12,7 +12,7 @@ from typing import Any
 
 from ckptdoctor.unknown import Unknown
 
-__all__ = ["NoSuchFactError", "attribute_type", "element_type", "item_type", "listed", "union"]
+__all__ = ["NoSuchFactError", "attribute_type", "element_type", "facts_of", "item_type", "listed", "union"]
 
 _PLAIN = (str, int, float, bool, bytes)
 _MAPPINGS = (dict, Mapping)
@@ -50,7 +50,7 @@ def attribute_type(hint: object, name: str) -> object:
     for kind in _alternatives(hint):
         if _is_open(kind):
             return Any
-        facts = _facts(kind) if isinstance(kind, type) and is_dataclass(kind) else {}
+        facts = facts_of(kind) if isinstance(kind, type) and is_dataclass(kind) else {}
         options.update(facts)
         if name in facts:
             found.append(facts[name])
@@ -99,13 +99,15 @@ def _alternatives(hint: object) -> tuple[object, ...]:
 def _is_open(kind: object) -> bool:
     """Whether nothing is known of the names that a value of this type has."""
     origin = typing.get_origin(kind) or kind
-    if origin is typing.Literal or origin in _PLAIN or origin in _LISTS or origin in _MAPPINGS:
+    if isinstance(kind, type) and issubclass(kind, _PLAIN):
+        return False
+    if origin is typing.Literal or origin in _LISTS or origin in _MAPPINGS:
         return False
     return not (isinstance(kind, type) and is_dataclass(kind))
 
 
 @cache
-def _facts(kind: type) -> Mapping[str, object]:
+def facts_of(kind: type) -> Mapping[str, object]:
     """The fields and properties of a dataclass with their types; methods are no facts, for rules cannot call them."""
     facts = {name: hint for name, hint in typing.get_type_hints(kind).items() if not name.startswith("_")}
     for name in dir(kind):

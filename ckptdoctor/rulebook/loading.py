@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ckptdoctor.resources import read_yaml
 from ckptdoctor.rulebook.errors import RuleFileError
 from ckptdoctor.rulebook.rulebook import RuleBook
 from ckptdoctor.rulebook.rules import Rule, rule_from_mapping
-from ckptdoctor.rulebook.yamlfiles import BadYamlError, read_checked, read_shipped
+from ckptdoctor.rulebook.yamlfiles import BadYamlError, read_checked
 from ckptdoctor.text import show
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def load_rules(
     problems: list[str] = []
     rules: list[Rule] = []
     for path in sorted((own / "checks").glob("*.yaml")):
-        rules.extend(rule_from_mapping(fields, path) for fields in read_shipped(path) or ())
+        rules.extend(rule_from_mapping(fields, path) for fields in read_yaml(path) or ())
     if families is not None:
         problems += [
             f"{rule.where}: rule {rule.id} belongs to no family" for rule in rules if rule.family not in families

@@ -18,7 +18,7 @@ from ckptdoctor.facts.config import Config, with_value
 from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.serving.contracts import Contract
 from ckptdoctor.serving.plan import LoadPlan
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import Unknown, known_or
 
 __all__ = ["Edit", "edited", "serving_edit"]
 
@@ -84,13 +84,14 @@ def _candidates(facts: Facts, contract: Contract) -> Iterator[Edit]:
 def _shown(facts: Facts) -> Iterator[Edit]:
     """Keys and the values that tensors, or other keys of the same file, show."""
     draft = facts.draft
-    states = None if draft.fc is None or isinstance(draft.fc, Unknown) else draft.fc.states
+    fc = known_or(draft.fc, None)
+    states = None if fc is None else fc.states
     if states is not None and not draft.block:
         yield "num_aux_hidden_states", states
     if draft.aux.ids is not None and not draft.block:
         yield "eagle_aux_hidden_state_layer_ids", list(draft.aux.ids)
     size = facts.vocab.draft_size
-    if not isinstance(size, Unknown) and size is not None:
+    if not isinstance(size, Unknown):
         yield "draft_vocab_size", size
     if not isinstance(draft.depth_stored, Unknown) and draft.depth_stored:
         yield "num_hidden_layers", draft.depth_stored

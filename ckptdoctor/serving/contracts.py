@@ -12,19 +12,16 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
 from packaging.version import InvalidVersion, Version
 
 from ckptdoctor.errors import UsageError
-from ckptdoctor.resources import rules_dir
+from ckptdoctor.resources import read_yaml, rules_dir
 from ckptdoctor.text import show
 
 __all__ = ["Contract", "Entry", "Release", "contracts", "parse_release"]
 
 _LONGEST = 64
 """Characters of a release number; Python refuses to read numbers of thousands of digits."""
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
@@ -244,21 +241,21 @@ def contracts(root: Path | None = None) -> Mapping[str, Contract]:
     base = (root or rules_dir()) / "serving"
     found: dict[str, Contract] = {}
     shared = {
-        "layers": _load(base / "layers.yaml")["tables"],
-        "config_kinds": _load(base / "config-kinds.yaml"),
-        "mtp_parts": _load(base / "mtp-parts.yaml"),
+        "layers": read_yaml(base / "layers.yaml")["tables"],
+        "config_kinds": read_yaml(base / "config-kinds.yaml"),
+        "mtp_parts": read_yaml(base / "mtp-parts.yaml"),
     }
     aside = ("layers", "words", "config-kinds", "mtp-parts")
     for path in sorted(base.glob("*.yaml")):
         if path.stem in aside or path.stem.endswith(("-targets", "-classes")):
             continue
-        raw = {**_load(path), **shared}
+        raw = {**read_yaml(path), **shared}
         for entry in raw["classes"].values():
             entry |= {rows: _flat(entry[rows]) for rows in ("parameters", "refuses") if rows in entry}
         beside = base / f"{path.stem}-targets.yaml"
-        targets = _load(beside) if beside.exists() else {}
+        targets = read_yaml(beside) if beside.exists() else {}
         listed = base / f"{path.stem}-classes.yaml"
-        lists = _load(listed) if listed.exists() else {}
+        lists = read_yaml(listed) if listed.exists() else {}
         releases = tuple(str(r) for r in raw["releases"])
         found[raw["engine"]] = Contract(raw["engine"], raw["name"], raw["scheme"], releases, raw, targets, lists)
     return found
@@ -267,10 +264,6 @@ def contracts(root: Path | None = None) -> Mapping[str, Contract]:
 def _flat(rows: Sequence[Any]) -> list[Any]:
     """Rows, in which a list stands for the rows of another class that belong here too."""
     return [row for item in rows for row in (_flat(item) if isinstance(item, list) else [item])]
-
-
-def _load(path: Path) -> Any:
-    return yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506 - a safe loader, in C
 
 
 def evidence(contract: Contract) -> tuple[int, int]:

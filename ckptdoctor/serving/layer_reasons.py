@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ckptdoctor.sentences import numbers
 from ckptdoctor.serving.capture import Captured
 from ckptdoctor.serving.training import Trained
-from ckptdoctor.serving.words import Reason, numbers
+from ckptdoctor.serving.words import Reason
 
 __all__ = ["distance", "layer_reasons"]
 

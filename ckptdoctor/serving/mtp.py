@@ -15,6 +15,7 @@ from ckptdoctor.facts import Facts
 from ckptdoctor.facts.mtp.mtp import MtpHeads
 from ckptdoctor.serving.contracts import Release
 from ckptdoctor.serving.mtp_parts import MODULE, Gap, gaps, plain_gaps, strangers, with_text_config
+from ckptdoctor.serving.outcomes import Outcome
 from ckptdoctor.serving.plan import LoadPlan, Refusal
 from ckptdoctor.serving.settings import Settings
 from ckptdoctor.serving.words import Reason
@@ -132,16 +133,16 @@ def _with_losses(plan: LoadPlan, row: Mapping[str, Any], mtp: MtpHeads, lost: Se
 
 
 def _broken(plan: LoadPlan, reason: Reason) -> LoadPlan:
-    return replace(plan, outcome="broken", causes=(*plan.causes, reason))
+    return replace(plan, outcome=Outcome.BROKEN, causes=(*plan.causes, reason))
 
 
 def _degraded(plan: LoadPlan, reason: Reason) -> LoadPlan:
     """That something is not as trained is certain, whatever else is open."""
-    return replace(plan, outcome="degraded", causes=(*plan.causes, reason))
+    return replace(plan, outcome=Outcome.DEGRADED, causes=(*plan.causes, reason))
 
 
 def _refused(plan: LoadPlan, reason: str, about: str = "mtp") -> LoadPlan:
-    return replace(plan, outcome="refused", errors=(Refusal("load", reason, about),))
+    return replace(plan, outcome=Outcome.REFUSED, errors=(Refusal("load", reason, about),))
 
 
 def _name(names: Sequence[str]) -> str:

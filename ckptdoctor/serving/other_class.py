@@ -12,6 +12,7 @@ from typing import Any
 
 from ckptdoctor.facts import Facts
 from ckptdoctor.facts.draft.classes import is_ordinary
+from ckptdoctor.serving.outcomes import Outcome
 from ckptdoctor.serving.plan import LoadPlan
 from ckptdoctor.serving.words import Reason
 from ckptdoctor.text import show
@@ -33,7 +34,7 @@ def builds_other(facts: Facts, entry: Mapping[str, Any], mtp: Mapping[str, Any] 
         return is_ordinary(str(entry["name"]))
     kinds = entry.get("algorithms")
     # P-EAGLE is EAGLE-3 with a learned state for masked positions: what has no place of it is told by its name.
-    kin = {facts.draft.algorithm, "eagle3"} if facts.draft.algorithm == "peagle" else {facts.draft.algorithm}
+    kin = {facts.draft.algorithm, *facts.draft.kind.serves_as}
     return kinds is not None and not kin & set(kinds)
 
 
@@ -49,5 +50,5 @@ def of_another_class(plan: LoadPlan, facts: Facts) -> LoadPlan:
         e if e.about == "layers" else replace(e, reason=f"{reason.text}: {e.reason}", about="class")
         for e in plan.errors
     )
-    outcome = "refused" if errors else "broken"
+    outcome = Outcome.REFUSED if errors else Outcome.BROKEN
     return replace(plan, causes=(reason,), errors=errors, outcome=outcome, trained=None, fitting=None)

@@ -13,21 +13,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ckptdoctor.facts import Facts
+from ckptdoctor.sentences import numbers
 from ckptdoctor.serving.capture import Captured
 from ckptdoctor.serving.layer_reasons import layer_reasons
 from ckptdoctor.serving.other_class import of_another_class
+from ckptdoctor.serving.outcomes import Outcome
 from ckptdoctor.serving.own_matrices import own_embedding, own_head
 from ckptdoctor.serving.plan import LoadPlan, Refusal, Stored
 from ckptdoctor.serving.training import Trained
-from ckptdoctor.serving.words import Reason, numbers
+from ckptdoctor.serving.words import Reason
 from ckptdoctor.text import listing, plural, show
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import known_or
 
 __all__ = ["Wires", "settle", "takes_states"]
 
 _STAGES = {"config": 0, "class": 1, "construct": 2, "start": 3, "load": 4, "first_forward": 5}
 # What is open could make a degraded draft a refused one; a broken one is of no use either way.
-_WORST_FIRST = (("broken", "broken"), ("unknown", "open"), ("degraded", "degraded"))
+_LEVELS = (("broken", Outcome.BROKEN), ("open", Outcome.UNKNOWN), ("degraded", Outcome.DEGRADED))
+"""What reasons of a level make of a plan; of several levels the first one counts."""
 _TAKEN = "the target's takes its place"
 # The tensors that belong to a flag: where the flag is told, they are not told again.
 _OF_FLAG = {"norm_before_fc": "input_norm.", "fc_norm": "fc_norm."}
@@ -65,7 +68,7 @@ class Wires:
 
 def takes_states(facts: Facts) -> bool:
     """Whether drafts of this kind take captured states of the target, not its final state."""
-    return facts.draft.algorithm in ("eagle3", "peagle") or facts.draft.block
+    return facts.draft.kind.captures_states
 
 
 def settle(plan: LoadPlan, facts: Facts, captured: Captured, trained: Trained, wires: Wires) -> LoadPlan:
@@ -96,7 +99,7 @@ def settle(plan: LoadPlan, facts: Facts, captured: Captured, trained: Trained, w
     opens = (*plan.opens, *captured.opens, *(r for r in found if r.level in ("open", "aside")))
     causes = tuple(r for r in found if r.level not in ("open", "aside"))
     levels = {reason.level for reason in (*causes, *opens)}
-    outcome = "refused" if errors else next((o for o, level in _WORST_FIRST if level in levels), "served")
+    outcome = Outcome.REFUSED if errors else next((o for level, o in _LEVELS if level in levels), Outcome.SERVED)
     settled = replace(
         plan, stored=stored, captured=captured.phases, trained=trained.boundaries, wiring=wiring, errors=errors,
         outcome=outcome, causes=causes, opens=opens,
@@ -144,7 +147,7 @@ def _parameters(plan: LoadPlan) -> list[Reason]:
 
 def _fc(facts: Facts, captured: Captured, wires: Wires) -> str | None:
     """Whether fc is applied: `applied`, `skipped` (and the draft runs on the raw state), or None without fc."""
-    if facts.draft.fc is None or isinstance(facts.draft.fc, Unknown):
+    if known_or(facts.draft.fc, None) is None:
         return None
     return "skipped" if _passes_over_fc(captured, wires) else "applied"
 
@@ -176,19 +179,17 @@ def _state_count(captured: Captured, wires: Wires, fc: str | None) -> tuple[Refu
 
 def _state_width(facts: Facts, wires: Wires, fc: str | None) -> tuple[Refusal, ...]:
     """A loud error at the first forward when the target's states are of another width than fc was built for."""
-    wide = None if facts.target is None else facts.target.hidden_size
-    if fc != "applied" or wires.width is None or wide is None or isinstance(wide, Unknown) or wide == wires.width:
+    wide = None if facts.target is None else known_or(facts.target.hidden_size, None)
+    if fc != "applied" or wires.width is None or wide is None or wide == wires.width:
         return ()
     return (Refusal("first_forward", f"the target's states are {wide} wide, and fc takes states of {wires.width}"),)
 
 
 def _own_width(facts: Facts) -> tuple[Refusal, ...]:
     """The same for a draft of the final state, whose fc takes twice its own width."""
-    wide = None if facts.target is None else facts.target.hidden_size
-    own = facts.draft.hidden_size
-    if facts.draft.algorithm != "eagle1" or wide is None or isinstance(wide, Unknown) or isinstance(own, Unknown):
-        return ()
-    if wide == own:
+    wide = None if facts.target is None else known_or(facts.target.hidden_size, None)
+    own = known_or(facts.draft.hidden_size, wide)
+    if not facts.draft.kind.fc_takes_embedding or wide is None or wide == own:
         return ()
     return (Refusal("first_forward", f"the target's state is {wide} wide, and the draft's fc takes one of {own}"),)
 
@@ -196,7 +197,8 @@ def _own_width(facts: Facts) -> tuple[Refusal, ...]:
 def _wiring(plan: LoadPlan, facts: Facts, wires: Wires, fc: str | None) -> list[Reason]:
     found: list[Reason] = []
     vocab = facts.vocab
-    several = isinstance(facts.draft.fc, Unknown) or facts.draft.fc is None or (facts.draft.fc.states or 0) > 1
+    stored = known_or(facts.draft.fc, None)
+    several = stored is None or (stored.states or 0) > 1
     if fc == "skipped" and (facts.draft.aux.used or several):
         found.append(Reason("broken", "fc_skipped"))
     reduced = vocab.reduced is True
@@ -212,8 +214,9 @@ def _wiring(plan: LoadPlan, facts: Facts, wires: Wires, fc: str | None) -> list[
             found.append(Reason("broken", "map_ignored"))
     if not mapped and wires.map_absent == "token_zero":
         found.append(Reason("broken", "map_token_zero"))
-    if mapped and not isinstance(vocab.verdict, Unknown) and vocab.verdict in _WRONG_MAPS:
-        found.append(Reason("broken", "map_wrong", {"verdict": vocab.verdict.replace("_", " ")}))
+    verdict = known_or(vocab.verdict, "")
+    if mapped and verdict in _WRONG_MAPS:
+        found.append(Reason("broken", "map_wrong", {"verdict": verdict.replace("_", " ")}))
     return found
 
 
@@ -253,7 +256,7 @@ def _dropped(stored: Sequence[Stored], facts: Facts, flags: Sequence[Reason]) ->
     left_out = [show(s.name) for s in stored if s.fate.startswith("dropped") and s.name in biases]
     if left_out:
         found.append(Reason("degraded", "biases_dropped", {}, tuple(left_out)))
-    trained = facts.draft.algorithm == "peagle" or facts.draft.flags.embed_requires_grad is True
+    trained = facts.draft.kind.trains_embedding or facts.draft.flags.embed_requires_grad is True
     trained = trained or own_embedding(facts)
     replaced = [show(s.name) for s in stored if s.fate == "dropped" and s.name.endswith("embed_tokens.weight")]
     if replaced and trained:

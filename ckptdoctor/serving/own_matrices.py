@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from ckptdoctor.facts import Facts
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import known_or
 
 __all__ = ["own_embedding", "own_head"]
 
 
 def own_embedding(facts: Facts) -> bool:
     """Whether the embedding began as the target's and was trained; False where values were not read."""
-    values = facts.values
-    if isinstance(values, Unknown) or isinstance(values.embedding, Unknown) or values.embedding is None:
-        return False
-    return values.embedding.kind == "own"
+    values = known_or(facts.values, None)
+    embedding = None if values is None else known_or(values.embedding, None)
+    return embedding is not None and embedding.kind == "own"
 
 
 def own_head(facts: Facts) -> float | None:
     """The cosine of the draft's head with the target's, if the two differ; None where they do not, or were not read."""
-    values = facts.values
-    if isinstance(values, Unknown) or isinstance(values.head, Unknown) or values.head is None or values.head.same:
-        return None
-    return values.head.cosine
+    values = known_or(facts.values, None)
+    head = None if values is None else known_or(values.head, None)
+    return None if head is None or head.same else head.cosine

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ckptdoctor.serving.outcomes import Outcome
 from ckptdoctor.serving.words import Reason
 from ckptdoctor.text import show
 
@@ -147,7 +148,7 @@ class LoadPlan:
     trained: tuple[int, ...] | None = None
     wiring: Mapping[str, Any] = field(default_factory=dict)
     errors: tuple[Refusal, ...] = ()
-    outcome: str = "unknown"
+    outcome: Outcome = Outcome.UNKNOWN
     causes: tuple[Reason, ...] = ()
     opens: tuple[Reason, ...] = ()
     better: tuple[str, ...] = ()

@@ -22,6 +22,7 @@ from ckptdoctor.serving.loading import Behaviour, Loaded, load
 from ckptdoctor.serving.mtp import mtp_row, settle_mtp
 from ckptdoctor.serving.other_class import builds_other, no_class
 from ckptdoctor.serving.outcome import Wires, settle, takes_states
+from ckptdoctor.serving.outcomes import Outcome
 from ckptdoctor.serving.plan import LoadPlan, Parameter, Refusal
 from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.serving.quantised import as_built, scheme_refusals
@@ -34,7 +35,7 @@ from ckptdoctor.serving.understanding import Understood, damage, understand
 from ckptdoctor.serving.unread import plan_of_unread
 from ckptdoctor.serving.words import Reason
 from ckptdoctor.text import show
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import Unknown, known_or
 
 __all__ = ["load_plan"]
 
@@ -59,7 +60,7 @@ def _plan(facts: Facts, release: Release, launch: Launch | None, provenance: Pro
         errors = () if understood.refusal is None else (understood.refusal,)
         return LoadPlan(
             engine=contract.engine, version=release.version, model_class=None, errors=errors, opens=understood.opens,
-            outcome="refused" if errors else "unknown", loading_executed=understood.evidence.executed,
+            outcome=Outcome.REFUSED if errors else Outcome.UNKNOWN, loading_executed=understood.evidence.executed,
         )  # fmt: skip
     if "parameters" not in understood.entry:
         return _without_table(facts, release, understood, launch)
@@ -77,7 +78,7 @@ def _without_table(facts: Facts, release: Release, understood: Understood, launc
     unread = Reason("open", "class_without_table", {"name": show(str(entry["name"]))})
     plan = LoadPlan(
         engine=release.contract.engine, version=release.version, model_class=str(entry["name"]), errors=tuple(refused),
-        outcome="refused" if refused else "broken" if other_class else "unknown",
+        outcome=Outcome.REFUSED if refused else Outcome.BROKEN if other_class else Outcome.UNKNOWN,
         causes=(no_class(facts, str(entry["name"])),) if other_class else (), other_class=other_class,
         opens=(unread, *understood.opens, *opens), remarks=understood.remarks,
         loading_executed=(understood.evidence + reader.evidence).executed,
@@ -184,7 +185,7 @@ def _wires(
         hidden=whole("H"),
         # A draft of captured states under a plain method gets the final state alone.
         translated=symbols.get("translated") is True,
-        algorithm_matches=not (method == "eagle" and facts.draft.algorithm in ("eagle3", "peagle")),
+        algorithm_matches=not (method == "eagle" and facts.draft.kind.fuses_states),
     )
 
 
@@ -204,8 +205,8 @@ def _symbols(
 
     claims = claims_from(size).values
     target = facts.target
-    depth = None if target is None or isinstance(target.num_layers, Unknown) else target.num_layers
-    vocab = None if target is None or isinstance(target.vocab_size, Unknown) else target.vocab_size
+    depth = None if target is None else known_or(target.num_layers, None)
+    vocab = None if target is None else known_or(target.vocab_size, None)
     symbols = symbols_of(settings, claims, {"vocab_size": vocab, "num_layers": depth})
     symbols |= dict.fromkeys(uncertain_sizes(settings), Unknown("a size in config.json that is none"))
     behaviours = entry["behaviours"]

@@ -9,11 +9,11 @@ from typing import Any
 from ckptdoctor.facts import Facts
 from ckptdoctor.facts.draft.signs import Evidence, holds
 from ckptdoctor.facts.knowledge import Knowledge, Writer, knowledge
+from ckptdoctor.sentences import numbers
 from ckptdoctor.serving.contracts import contracts
 from ckptdoctor.serving.counting import changes_between, counted_by
 from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.serving.settings import Settings, evaluate
-from ckptdoctor.serving.words import numbers
 from ckptdoctor.unknown import Unknown
 
 __all__ = ["Trained", "default_shape", "is_neither", "trained_boundaries"]
@@ -58,7 +58,7 @@ def trained_boundaries(facts: Facts, provenance: Provenance = NOTHING_SAID, know
     """
     known = known or knowledge()
     aux = facts.draft.aux
-    if not (facts.draft.block or facts.draft.algorithm in ("eagle3", "peagle")):
+    if not facts.draft.kind.captures_states:
         return Trained(None, True, because="it takes the target's final state")
     depth = aux.depth
     if isinstance(depth, Unknown):

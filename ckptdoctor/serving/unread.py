@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ckptdoctor.facts import Facts
 from ckptdoctor.serving.contracts import Contract
+from ckptdoctor.serving.outcomes import Outcome
 from ckptdoctor.serving.plan import LoadPlan, Refusal
 from ckptdoctor.serving.words import Reason
 from ckptdoctor.text import show
@@ -28,6 +29,5 @@ def plan_of_unread(facts: Facts, contract: Contract, version: str) -> LoadPlan:
         blocks = next((g.blocks_missing for g in facts.files.ggufs if g.file == found[0].file), ())
         if blocks:
             reason += f": no tensor of block {blocks[0]} is stored, which the metadata counts"
-    return LoadPlan(
-        contract.engine, version, None, errors=(Refusal("load", reason),), outcome="refused", loading_executed=False
-    )
+    errors = (Refusal("load", reason),)
+    return LoadPlan(contract.engine, version, None, errors=errors, outcome=Outcome.REFUSED, loading_executed=False)

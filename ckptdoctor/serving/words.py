@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, cast
 
-import yaml
-
-from ckptdoctor.resources import rules_dir
+from ckptdoctor.sentences import Sentences
 from ckptdoctor.text import listing
 
-__all__ = ["Reason", "faults", "numbers"]
+__all__ = ["Reason", "faults"]
+
+_WORDS = Sentences("serving/words")
 
 
 @dataclass(frozen=True)
@@ -28,23 +27,9 @@ class Reason:
     @property
     def text(self) -> str:
         """The sentence, without a full stop."""
-        values = {**self.values, "names": listing(self.names, 3)}
-        return str(_words()[self.level][self.kind]).format_map(values)
-
-
-@lru_cache(maxsize=1)
-def _words() -> Mapping[str, Mapping[str, str]]:
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    text = (rules_dir() / "serving" / "words.yaml").read_text(encoding="utf-8")
-    words: Mapping[str, Mapping[str, str]] = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader, in C
-    return words
+        return _WORDS.say(self.level, self.kind, **{**self.values, "names": listing(self.names, 3)})
 
 
 def faults() -> Mapping[str, Sequence[str]]:
     """Kinds of faults in files, by what they mean for every engine that is written in Python."""
-    return cast("Mapping[str, Sequence[str]]", _words()["faults"])
-
-
-def numbers(values: Sequence[int]) -> str:
-    """`[2, 30, 58]`."""
-    return f"[{', '.join(str(v) for v in values)}]"
+    return cast("Mapping[str, Sequence[str]]", _WORDS["faults"])

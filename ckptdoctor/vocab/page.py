@@ -23,7 +23,7 @@ from ckptdoctor.facts.vocabulary.token_map import TokenMap, read_token_map
 from ckptdoctor.facts.vocabulary.vocab import VocabMap, describe_vocab
 from ckptdoctor.summary import title
 from ckptdoctor.tokencounts.token_counts import TokenCounts, read_token_counts
-from ckptdoctor.unknown import Known, Unknown
+from ckptdoctor.unknown import Known, Unknown, known_or
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,12 +101,12 @@ def page_of(path: str, *, target: str | None = None, token_counts: str | None = 
 def page_from(path: str, line: str, facts: Facts, counts: TokenCounts | None) -> Page:
     """The page of the draft at `path` from its facts; `line` says what the draft is."""
     vocab = facts.vocab
-    verdict = "" if isinstance(vocab.verdict, Unknown) else vocab.verdict
+    verdict = known_or(vocab.verdict, "")
     reading = _MEANT.get(verdict) if vocab.map is not None else None
     ids = None if reading is None else targets_of(vocab, reading)
     outside = facts.tokens.unreachable
-    lost = set() if isinstance(outside, Unknown) else {t.id for t in outside}
-    size = 0 if isinstance(vocab.size, Unknown) else vocab.size
+    lost = {t.id for t in known_or(outside, ())}
+    size = known_or(vocab.size, 0)
     return Page(
         path=path, title=line, target=facts.target, vocab=vocab, reading=reading, ids=ids,
         spans=tuple(spans(ids, size)) if ids is not None else (),
@@ -145,8 +145,8 @@ def _page_of_list(path: str, root: Path, found: TokenMap, target: Target | None,
     elif counts is not None:
         texts = read_token_texts(target.root if target is not None and target.root is not None else root)
         coverage = coverage_of(counts, vocab, texts)
-    lost = set() if isinstance(outside, Unknown) else {t.id for t in outside}
-    size = 0 if isinstance(vocab.size, Unknown) else vocab.size
+    lost = {t.id for t in known_or(outside, ())}
+    size = known_or(vocab.size, 0)
     return Page(
         path=path, title="a token map (FR-Spec)", target=target, vocab=vocab, reading=None if ids is None else 1,
         ids=ids, spans=tuple(spans(ids, size)) if ids is not None else (),

@@ -6,11 +6,12 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterator
+from dataclasses import is_dataclass
 from typing import Any
 
 from ckptdoctor.examining import RULE_NAMES
+from ckptdoctor.rulebook.facttypes import facts_of
 from ckptdoctor.rulebook.functions import FUNCTIONS
 from ckptdoctor.unknown import Unknown
 from generator.markdown import code, page, prose, table
@@ -40,7 +41,7 @@ def facts_page() -> str:
 
 def _section(kind: type, path: str, seen: dict[type, str]) -> Iterator[str]:
     """The description and the table of `kind`, then those of the dataclasses in it that were not shown before."""
-    hints = _facts(kind)
+    hints = facts_of(kind)
     yield "\n\n".join(_description(kind))
     yield table(("fact", "is"), ((code(f"{path}.{name}"), _type(hint)) for name, hint in hints.items()))
     for name, hint in hints.items():
@@ -59,20 +60,6 @@ def _description(kind: type) -> list[str]:
     return [prose(" ".join(paragraph.split())) for paragraph in paragraphs]
 
 
-def _facts(kind: type) -> Mapping[str, Any]:
-    """The fields and properties of a dataclass with their types; the name of a type that cannot be found here."""
-    try:
-        hints: dict[str, Any] = typing.get_type_hints(kind)
-    except NameError:
-        hints = {field.name: field.type for field in fields(kind)}
-    known = {field.name: hints[field.name] for field in fields(kind)}
-    for name in dir(kind):
-        member = inspect.getattr_static(kind, name)
-        if isinstance(member, property) and not name.startswith("_"):
-            known[name] = typing.get_type_hints(member.fget).get("return", Any)
-    return known
-
-
 def _inner(hint: Any, listed: bool = False) -> Iterator[tuple[type, bool]]:
     """The dataclasses that a value of this type is or holds, and whether in a list."""
     if isinstance(hint, type) and is_dataclass(hint) and hint is not Unknown:
@@ -89,6 +76,8 @@ def _type(hint: Any) -> str:
         return "any value"
     if hint in _PLAIN:
         return _PLAIN[hint]
+    if isinstance(hint, type) and issubclass(hint, str):
+        return _PLAIN[str]
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         words = [_type(one) for one in arguments if one not in (type(None), Unknown)]

@@ -11,10 +11,10 @@ from story_drafts import draft, facts_of, target, trainer
 
 from ckptdoctor.serving import contracts, load_plan
 from ckptdoctor.serving.layer_reasons import distance
-from ckptdoctor.serving.outcomes import OUTCOMES, is_better, is_worse
+from ckptdoctor.serving.outcomes import Outcome, is_better, is_worse
 from ckptdoctor.serving.plan import LoadPlan
 
-OF = st.sampled_from(OUTCOMES)
+OF = st.sampled_from([outcome.value for outcome in Outcome])
 
 
 def test_a_plan_that_says_nothing_is_not_known() -> None:

@@ -18,7 +18,7 @@ _MOST = 4096
 
 @dataclass(frozen=True)
 class LayerKinds:
-    """`layer_types` of the draft: how many (None: not stated), for how many layers, how many of them slide.
+    """`layer_types` of the draft: how many (None: not stated), for how many layers.
 
     `malformed` is a value that is no list. `alike` is the list with one entry for each layer, where all entries are the
     same. `window_missing` says that a layer slides and no window is stated, nor one that transformers fills in
@@ -30,7 +30,6 @@ class LayerKinds:
     line: int | None
     count: int | None
     layers: int | None
-    sliding: int
     malformed: Stated | None
     alike: tuple[str, ...] | None
     window_missing: bool
@@ -42,7 +41,7 @@ def read_layer_kinds(config: Config, draft: Draft, fields: Mapping[str, Any]) ->
     field = next(iter(config.all_of(fields["layer_types"])), None)
     kinds = field.value if field is not None else None
     proper = isinstance(kinds, list) and len(kinds) <= _MOST
-    sliding = sum(kind == _SLIDING for kind in kinds) if isinstance(kinds, list) and proper else 0
+    slides = isinstance(kinds, list) and proper and _SLIDING in kinds
     by_default = flag_of(config, fields["window_by_default"])
     window = read_values(config, fields["window"]).first is not None or (by_default is not None and by_default.value)
     swa = flag_of(config, fields["use_swa"])
@@ -55,8 +54,7 @@ def read_layer_kinds(config: Config, draft: Draft, fields: Mapping[str, Any]) ->
         count=len(kinds) if isinstance(kinds, list) and proper else None,
         layers=layers,
         alike=(same,) * layers if same is not None and layers is not None and layers <= _MOST else None,
-        sliding=sliding,
         malformed=stated(field) if field is not None and not proper else None,
-        window_missing=sliding > 0 and not window,
-        swa_without_window=swa is not None and swa.value is True and sliding == 0 and not window,
+        window_missing=slides and not window,
+        swa_without_window=swa is not None and swa.value is True and not slides and not window,
     )

@@ -35,7 +35,7 @@ from ckptdoctor.facts.draft.draft import Draft
 from ckptdoctor.facts.knowledge import Knowledge
 from ckptdoctor.facts.naming.canonical import canonical_names
 from ckptdoctor.facts.target import Target
-from ckptdoctor.unknown import Known, Unknown
+from ckptdoctor.unknown import Known, Unknown, known_or
 
 __all__ = ["BlockDraft", "Causal", "MaskToken", "describe_block_draft"]
 
@@ -114,8 +114,8 @@ def describe_block_draft(
     hidden = mask_hidden_of(checkpoint.tensors, draft)
     mask = read_values(config, fields["mask_token"], 0)
     asks = stated_parallel is not None and stated_parallel.value is True
-    parallel = draft.algorithm == "peagle" or (draft.algorithm == "eagle3" and (asks or hidden or not mask.absent))
-    if not (draft.block or parallel or (draft.algorithm == "plain" and config.at("pard_token") is not None)):
+    parallel = draft.kind.parallel or (draft.kind.fuses_states and (asks or hidden or not mask.absent))
+    if not (draft.block or parallel or (draft.kind.model and config.at("pard_token") is not None)):
         return None
     sound = checkpoint.names_sound
     projector = text_of(config, fields["projector"])
@@ -172,8 +172,8 @@ def _sizes(draft: Draft, config: Config) -> dict[str, int]:
 
 def _mask(values: Values, config: Config, draft: Draft, target: Target | None, table: Mapping[str, Any]) -> MaskToken:
     rows: list[int] = []
-    embedding = draft.embedding
-    if embedding is not None and not isinstance(embedding, Unknown) and embedding.dtype in ("BF16", "F16", "F32"):
+    embedding = known_or(draft.embedding, None)
+    if embedding is not None and embedding.dtype in ("BF16", "F16", "F32"):
         rows.append(embedding.rows)
     vocabulary: Known[int] = target.vocab_size if target is not None else Unknown("the target (--target PATH)")
     certain = not isinstance(vocabulary, Unknown)
@@ -193,7 +193,8 @@ def _mask(values: Values, config: Config, draft: Draft, target: Target | None, t
 
 
 def _states(draft: Draft) -> int | None:
-    return draft.fc.states if draft.fc is not None and not isinstance(draft.fc, Unknown) else None
+    fc = known_or(draft.fc, None)
+    return None if fc is None else fc.states
 
 
 def _formula(draft: Draft) -> tuple[int, ...] | None:

@@ -12,7 +12,7 @@ from ckptdoctor.facts.block.fields import Stated, flag_of
 from ckptdoctor.facts.config import Config
 from ckptdoctor.facts.draft.draft import Draft
 from ckptdoctor.facts.knowledge import Knowledge
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import known_or
 
 __all__ = [
     "ClassName",
@@ -118,8 +118,8 @@ def mask_hidden_of(tensors: Mapping[str, TensorInfo], draft: Draft) -> MaskHidde
     width = 1
     for size in info.shape:
         width *= size
-    fc = draft.fc
-    columns = fc.in_features if fc is not None and not isinstance(fc, Unknown) else None
+    fc = known_or(draft.fc, None)
+    columns = fc.in_features if fc is not None else None
     return MaskHidden(info.name, info.file, info.shape, width, columns, info.dtype, info.dtype in _FLOATS)
 
 
@@ -181,7 +181,7 @@ def other_kind_of(config: Config, known: Knowledge, parts: Parts) -> OtherKind |
 
 
 def _tabled(draft: Draft, part: str) -> bool:
-    return draft.algorithm == "dspark" and part == "Markov head"
+    return part in draft.kind.tabled_parts
 
 
 def lacking_settings_of(config: Config, parts: Parts, table: Mapping[str, Any]) -> tuple[LackingSettings, ...]:
@@ -212,7 +212,7 @@ def confidence_of(
     width = weight.shape[1] if weight is not None and len(weight.shape) == 2 and weight.dtype in _FLOATS else None
     first = next((t for n, t in tensors.items() if n.removeprefix("model.") == "markov_head.markov_w1.weight"), None)
     rank = first.shape[1] if first is not None and len(first.shape) == 2 else None
-    hidden = None if isinstance(draft.hidden_size, Unknown) else draft.hidden_size
+    hidden = known_or(draft.hidden_size, None)
     expected = hidden + (rank or 0) * joined if hidden is not None and (rank is not None or not joined) else None
     otherwise = hidden + rank * (not joined) if hidden is not None and rank is not None else None
     return Confidence(

@@ -160,7 +160,7 @@ def _recorded(config: Config, ids: tuple[int, ...] | None, algorithm: Algorithm)
     DSpark drafts for Kimi K3 count their captured layers in num_target_layers (vLLM k3_dspark.py 0.33.0 insists on it).
     """
     recorded = config.size("num_target_layers")
-    if recorded is None or (algorithm.id == "k3-dspark" and ids is not None and recorded.value == len(ids)):
+    if recorded is None or (algorithm.kind.ids_counted_in_depth and ids is not None and recorded.value == len(ids)):
         return None
     return int(recorded.value)
 

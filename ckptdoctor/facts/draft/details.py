@@ -15,7 +15,7 @@ from ckptdoctor.facts.knowledge import Algorithm, Knowledge
 from ckptdoctor.facts.naming.canonical import Named, prefixes_of
 from ckptdoctor.facts.naming.private_names import private_names_of
 from ckptdoctor.facts.target import Target
-from ckptdoctor.unknown import Known, Unknown
+from ckptdoctor.unknown import Known, Unknown, known_or
 
 __all__ = [
     "fc_of",
@@ -79,7 +79,7 @@ def fc_of(
     out, width_in = info.shape
     width = values.get("T") or values.get("H")
     expected: Known[int]
-    if algorithm.id == "eagle1":
+    if algorithm.kind.fc_takes_embedding:
         expected = 2 * values["H"] if "H" in values else Unknown("hidden_size in config.json")
     elif isinstance(claimed, Unknown):
         expected = claimed
@@ -96,8 +96,7 @@ def fc_of(
     elif expected == width_in:
         mismatch = "none"
     else:
-        real = target.hidden_size if target is not None else None
-        real_width = None if real is None or isinstance(real, Unknown) else real
+        real_width = known_or(target.hidden_size, None) if target is not None else None
         if real_width and not isinstance(claimed, Unknown) and claimed * real_width == width_in:
             mismatch, states = "target_hidden_size", claimed
         elif states:

@@ -11,6 +11,7 @@ from ckptdoctor.facts.draft.dtypes import Dtypes
 from ckptdoctor.facts.draft.layout import Incomplete, Missing, Stranger
 from ckptdoctor.facts.draft.sizes import ShapeMismatch, Size
 from ckptdoctor.facts.draft.unmerged import Unmerged
+from ckptdoctor.facts.kind import Kind
 from ckptdoctor.facts.naming.canonical import Prefix
 from ckptdoctor.facts.naming.private_names import PrivateNames
 from ckptdoctor.facts.rope.positions import Positions
@@ -178,6 +179,7 @@ class Draft:
 
     algorithm: str
     algorithm_name: str
+    kind: Kind
     variant: str | None
     block: bool
     tabled: bool

@@ -93,7 +93,7 @@ def describe_medusa(
     checkpoint: Checkpoint, config: Config, draft: Draft, target: Target | None, known: Knowledge
 ) -> MedusaHeads | None:
     """None where the checkpoint has nothing of the kind, or its names cannot be trusted."""
-    if draft.algorithm != "medusa" or not checkpoint.names_sound:
+    if draft.kind.heads != "medusa" or not checkpoint.names_sound:
         return None
     read = layout_of(checkpoint.tensors)
     if read is None:

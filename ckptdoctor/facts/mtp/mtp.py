@@ -31,7 +31,6 @@ from ckptdoctor.unknown import Known, Unknown
 
 __all__ = ["MtpHeads", "describe_mtp"]
 
-_ALGORITHMS = ("mtp", "plain", "unknown", "dspark-stages")
 _INCOMPLETE = ("index_missing_shard", "index_malformed", "shard_missing", "too_many_tensors")
 _SHARD = re.compile(r"-\d+-of-\d+\.")
 _NO_WIDTH = Unknown("a projection of the MTP layers that is stored unpacked")
@@ -123,7 +122,7 @@ def describe_mtp(
     checkpoint: Checkpoint, config: Config, draft: Draft, target: Target | None, known: Knowledge
 ) -> MtpHeads | None:
     """None where nothing of the kind is stored or declared. Never raises for any content."""
-    if draft.algorithm not in _ALGORITHMS or not checkpoint.names_sound:
+    if (draft.kind.known and draft.kind.heads != "mtp") or not checkpoint.names_sound:
         return None
     words: Mapping[str, Any] = known.words["mtp"]
     claims = claims_of_mtp(config, words)
@@ -131,7 +130,7 @@ def describe_mtp(
     declared = count.value if count is not None else None
     alone = _is_draft_alone(config, draft, words)
     expected = bool(declared) or alone
-    if not checkpoint.tensors or (draft.algorithm in ("plain", "unknown") and not expected):
+    if not checkpoint.tensors or (not draft.kind.is_draft and not expected):
         return None
     found = find_modules(checkpoint.tensors, claims.depth, declared, words, known.naming)
     is_stored = bool(found.layers) or found.top is not None or _assistant(checkpoint, found, words)

@@ -46,7 +46,6 @@ class Prefix:
     of: int
     example: str
     covers_head: bool
-    covers_map: bool
 
 
 def canonical_names(names: Iterable[str], naming: Mapping[str, Any], *, strip_model: bool) -> dict[str, Named]:
@@ -150,7 +149,6 @@ def prefixes_of(named: Iterable[Named], naming: Mapping[str, Any]) -> tuple[Pref
                 of=len(all_named),
                 example=carriers[0].stored,
                 covers_head=any(n.canonical.startswith("lm_head.") for n in carriers),
-                covers_map=any(n.canonical in ("d2t", "t2d") for n in carriers),
             )
         )
     return tuple(found)

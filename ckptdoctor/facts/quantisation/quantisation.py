@@ -69,16 +69,14 @@ class ScaleName:
 class Quantisation:
     """What is known of the quantisation of the draft, or of the target that reaches it.
 
-    `schemes` are all that the files declare and `scheme` the one that engines read first (None: none).
-    `in_target_file`: the draft is a set of heads in the file of their target, and the counts are those of the heads.
-    `packed` and `plain` count their modules; `packed_in_file` says whether any module of the file is quantised,
-    `packed_example` names one. `idle`: a scheme for quantised files, and not one module is quantised. `target_way` is
-    the target's scheme for people.
+    `schemes` are all that the files declare and `scheme` the one that engines read first (None: none). `packed` and
+    `plain` count the modules (of the heads alone, where these stand in the file of their target); `packed_in_file` says
+    whether any module of the file is quantised, `packed_example` names one. `idle`: a scheme for quantised files, and
+    not one module is quantised. `target_way` is the target's scheme for people.
     """
 
     schemes: tuple[Scheme, ...]
     scheme: Scheme | None
-    in_target_file: bool
     packed: int
     plain: int
     packed_in_file: bool
@@ -119,14 +117,13 @@ def describe_quantisation(
     shown = representatives(part, MOST_MODULES)
     scheme = schemes[0] if schemes else None
     in_file = quantised is not None or any(m.form not in ("plain", "none") for m in every.values())
-    inside = bool(heads) and draft.algorithm in ("mtp", "plain", "unknown")
+    inside = bool(heads) and _may_hold_target(draft)
     splits = find_splits(shown, scheme, words, layers) if scheme is not None else ()
     uncovered = find_uncovered(shown, scheme, words, layers, splits, inside=inside) if scheme is not None else ()
     idle = scheme is not None and scheme.weights and not scheme.at_load and not in_file and trusted
     return Quantisation(
         schemes=schemes,
         scheme=scheme,
-        in_target_file=inside,
         packed=sum(m.is_packed for m in part),
         plain=sum(m.is_plain for m in part),
         packed_in_file=in_file,
@@ -172,9 +169,13 @@ def _heads(every: Mapping[str, Module], tensors: Iterable[str], words: Mapping[s
     return frozenset(found)
 
 
+def _may_hold_target(draft: Draft) -> bool:
+    return draft.kind.may_hold_target or not draft.kind.known
+
+
 def _part(every: Mapping[str, Module], heads: frozenset[str], draft: Draft, known: Knowledge) -> Sequence[Module]:
     """The modules that are the draft's."""
-    if heads and draft.algorithm in ("mtp", "plain", "unknown"):
+    if heads and _may_hold_target(draft):
         own = [m for name, m in every.items() if name in heads]
         return [*own, *(m for name, m in every.items() if name == "lm_head" or name.endswith(".lm_head"))]
     copies = [re.compile(p) for p in known.naming["target_copies"]]
@@ -239,11 +240,11 @@ def _embedding(
     every: Mapping[str, Module], draft: Draft, target: Target | None, known: Knowledge, *, inside: bool
 ) -> PackedEmbedding | None:
     if inside:
-        own = packed_embedding(every, known, in_target=False)
+        own = packed_embedding(every, known)
         if own is not None:
             return own
     has_own = any(name.endswith("embed_tokens") for name in every)
-    if target is None or not target.is_quantised or has_own or draft.algorithm in ("medusa", "plain", "unknown"):
+    if target is None or not target.is_quantised or has_own or not draft.kind.takes_embedding:
         return None
     return target_embedding(target, known)
 

@@ -31,15 +31,13 @@ class Rotation:
 
 @dataclass(frozen=True)
 class PackedEmbedding:
-    """A token embedding in packed form. `columns` are stored, `width` is what they stand for (0: not known);
-    `in_target` says that it stands in the target's files and not in those that are examined."""
+    """A token embedding in packed form. `columns` are stored, `width` is what they stand for (0: not known)."""
 
     name: str
     file: str
     dtype: str
     columns: int
     width: int
-    in_target: bool
 
 
 def find_rotation(target: Target, known: Knowledge) -> Rotation | None:
@@ -93,7 +91,7 @@ def _walk(raw: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             waiting += [(path, v, depth + 1) for v in value[:200] if isinstance(v, (dict, list, str))]
 
 
-def packed_embedding(modules: Mapping[str, Module], known: Knowledge, *, in_target: bool) -> PackedEmbedding | None:
+def packed_embedding(modules: Mapping[str, Module], known: Knowledge) -> PackedEmbedding | None:
     """The target's token embedding among `modules`, if it is packed so that a row is narrower than the hidden size."""
     for name in known.naming["target_matrices"]["embedding"]:
         module = modules.get(name.removesuffix(".weight"))
@@ -101,7 +99,7 @@ def packed_embedding(modules: Mapping[str, Module], known: Knowledge, *, in_targ
             info = module.tensors[module.weight]
             shape = module.logical_shape
             columns = info.shape[1] if len(info.shape) == 2 else 0
-            return PackedEmbedding(info.name, info.file, info.dtype, columns, shape[1] if shape else 0, in_target)
+            return PackedEmbedding(info.name, info.file, info.dtype, columns, shape[1] if shape else 0)
     return None
 
 
@@ -119,8 +117,7 @@ def target_embedding(target: Target, known: Knowledge) -> PackedEmbedding | None
         return None
     if checkpoint.kind != "safetensors" or not checkpoint.names_sound:
         return None
-    return packed_embedding(gather({n: t for n, t in checkpoint.tensors.items() if n.startswith(stems)}), known,
-                            in_target=True)  # fmt: skip
+    return packed_embedding(gather({n: t for n, t in checkpoint.tensors.items() if n.startswith(stems)}), known)
 
 
 def _shard(root: Path, stems: tuple[str, ...]) -> str | None:

@@ -12,7 +12,7 @@ from ckptdoctor.facts.values.pairs import Likeness, likeness
 from ckptdoctor.facts.values.reading import Reader, place_of
 from ckptdoctor.facts.values.roles import TRUNK, Weight
 from ckptdoctor.facts.values.statistics import Statistics, measure
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import known_or
 
 __all__ = ["against_of", "pair_names"]
 
@@ -76,7 +76,6 @@ def against_of(
         lost=lost,
         missing=missing,
         new=tuple(c.name for c in learned if c.kind == "new") if kin else (),
-        reshaped=tuple(c for c in learned if c.kind == "reshaped") if kin else (),
         permuted=tuple(c for c in compared if c.kind == "permuted"),
         scaled=tuple(c for c in compared if c.kind == "scaled" and c.role != "norm"),
         lossy=tuple(c for c in compared if c.kind == "rounded" and not c.exact),
@@ -92,7 +91,7 @@ def _change(weight: Weight, partner: Weight | None, like: Likeness | None, named
     kind = like.kind if like is not None else "reshaped" if named else "new"
     return Change(
         name=weight.info.name, file=weight.info.file, old_name=old.name if old else None, role=weight.role,
-        part=weight.part, mtp=weight.mtp, kind=kind, dtype=weight.info.dtype, old_dtype=old.dtype if old else None,
+        part=weight.part, mtp=weight.mtp, kind=kind, dtype=weight.info.dtype,
         cosine=like.cosine if like else None, moved=like.moved if like else None,
         factor=like.factor if like else 1.0, exact=like.exact if like else False,
     )  # fmt: skip
@@ -222,7 +221,7 @@ def _map_changed(checkpoint: Checkpoint, other: Checkpoint) -> bool:
     def values(of: Checkpoint) -> Any:
         name = next((n for n in of.tensors if re.search(r"(^|\.)d2t$", n)), None)
         found = of.integers(name) if name is not None else None
-        return None if isinstance(found, Unknown) else found
+        return known_or(found, None)
 
     mine, theirs = values(checkpoint), values(other)
     if mine is None or theirs is None:

@@ -20,7 +20,6 @@ class Change:
     mtp: bool
     kind: str
     dtype: str
-    old_dtype: str | None
     cosine: float | None = None
     moved: float | None = None
     factor: float = 1.0
@@ -79,7 +78,6 @@ class Against:
     lost: tuple[Lost, ...]
     missing: tuple[str, ...]
     new: tuple[str, ...]
-    reshaped: tuple[Change, ...]
     permuted: tuple[Change, ...]
     scaled: tuple[Change, ...]
     lossy: tuple[Change, ...]

@@ -20,9 +20,9 @@ _MATRICES = ("fc", "matrix", "head", "embedding")
 class Untouched:
     """A matrix that is still what an initialiser made.
 
-    `spread` is its standard deviation, `expected` that of the initialiser `called`, `apart` how far the two are, in
-    standard errors of a sample of `count` values; `kurtosis` (3 normal, 1.8 uniform) and `scatter` (of rows or columns,
-    the larger one; 1 for independent values) are the other measures.
+    `spread` is its standard deviation, `expected` that of the initialiser `called`; `kurtosis` (3 normal, 1.8
+    uniform) and `scatter` (of rows or columns, the larger one; 1 for independent values) are the other measures of its
+    `count` values.
     """
 
     name: str
@@ -34,7 +34,6 @@ class Untouched:
     kurtosis: float
     scatter: float
     count: int
-    apart: float
 
     @property
     def text(self) -> str:
@@ -140,13 +139,12 @@ def untouched(
     if abs(seen.mean) > bounds["errors"] * spread / math.sqrt(count):
         return None
     for row in words["initialisers"]:
-        found = _fit(row, spread, kurtosis, seen, count, config, bounds)
-        if found is not None:
-            expected, apart = found
+        expected = _fit(row, spread, kurtosis, seen, count, config, bounds)
+        if expected is not None:
             scatter = max(seen.row_scatter, seen.column_scatter)
             return Untouched(
                 weight.info.name, weight.info.file, weight.role, row["called"], spread, expected, kurtosis, scatter,
-                count, round(apart, 2),
+                count,
             )  # fmt: skip
     return None
 
@@ -159,8 +157,8 @@ def _fit(
     count: int,
     config: Mapping[str, Any],
     bounds: Mapping[str, Any],
-) -> tuple[float, float] | None:
-    """Expected spread and the distance to it in standard errors, where every measure is that of the initialiser."""
+) -> float | None:
+    """The expected spread, where every measure is that of the initialiser."""
     normal = row["shape"] == "normal"
     usual = 3.0 if normal else 1.8
     # Standard errors: of a standard deviation, of a fourth moment over the squared second one, of a scatter of n sums.
@@ -175,9 +173,8 @@ def _fit(
         return None
     if not normal and seen.largest > expected * math.sqrt(3) * 1.005:
         return None
-    apart = abs(spread / expected - 1) / error
     close = bounds["errors"] * error + bounds["slack"]
-    return (expected, apart) if abs(spread / expected - 1) <= close else None
+    return expected if abs(spread / expected - 1) <= close else None
 
 
 def _expected(row: Mapping[str, Any], seen: Statistics, config: Mapping[str, Any]) -> float | None:

@@ -32,13 +32,12 @@ from ckptdoctor.facts.values.target import (
     own_head,
 )
 from ckptdoctor.facts.values.value_signs import Part, Untouched, parts_of, untouched
-from ckptdoctor.unknown import Known, Unknown
+from ckptdoctor.unknown import Known, Unknown, known_or
 
 __all__ = ["Values", "measure_values"]
 
 _NO_HEADERS = Unknown("weight files with sound headers")
 _NO_TARGET = Unknown("the weights of the target, as .safetensors (--target PATH)")
-_NO_OTHER = Unknown("another copy of the draft (--against OLD)")
 
 
 @dataclass(frozen=True)
@@ -230,8 +229,8 @@ def _head(checkpoint: Checkpoint, weights: Mapping[str, Weight], target: TargetW
 
 
 def _states(draft: Draft) -> int | None:
-    fc = draft.fc
-    return None if isinstance(fc, Unknown) or fc is None else fc.states
+    fc = known_or(draft.fc, None)
+    return None if fc is None else fc.states
 
 
 def _reduced(weights: Mapping[str, Weight], draft: Draft) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ckptdoctor.facts.draft.sizes import Size
 from ckptdoctor.facts.target import Target
 from ckptdoctor.facts.vocabulary.vocab import VocabMap
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import known_or
 
 __all__ = ["with_disputes"]
 
@@ -26,9 +26,10 @@ def _larger(rows: int, vocab: VocabMap, target: Target | None) -> tuple[str, ...
         largest = int(vocab.map.targets.max())
         if largest >= rows:
             found.append(f"d2t reaches to id {largest}")
-    if vocab.t2d is not None and not isinstance(vocab.t2d, Unknown) and vocab.t2d.length > rows:
-        found.append(f"t2d has {vocab.t2d.length} entries")
-    if target is not None and not isinstance(target.vocab_size, Unknown) and (target.vocab_size or 0) > rows:
+    t2d = known_or(vocab.t2d, None)
+    if t2d is not None and t2d.length > rows:
+        found.append(f"t2d has {t2d.length} entries")
+    if target is not None and known_or(target.vocab_size, 0) > rows:
         found.append(f"the target has {target.vocab_size} tokens")
     if vocab.claimed_draft_size is not None and vocab.claimed_draft_size > rows:
         found.append(f"draft_vocab_size is {vocab.claimed_draft_size}")

@@ -21,7 +21,7 @@ from ckptdoctor.facts.vocabulary.head_rows import FEWEST, SAMPLE, HeadPair, comp
 from ckptdoctor.facts.vocabulary.map_readings import READINGS
 from ckptdoctor.facts.vocabulary.shifts import id_shift, refined, row_shift
 from ckptdoctor.facts.vocabulary.vocab import VocabMap
-from ckptdoctor.unknown import Known, Unknown, UnknownFactError
+from ckptdoctor.unknown import Known, Unknown, UnknownFactError, known_or
 
 if TYPE_CHECKING:
     import numpy as np
@@ -155,8 +155,8 @@ def _marks(pair: HeadPair, vocab: VocabMap) -> Ints | None:
     """The target ids of the draft ids if the rows stood in t2d's order; None when that is no other order."""
     import numpy as np
 
-    mask = vocab.t2d
-    if isinstance(mask, Unknown) or mask is None:
+    mask = known_or(vocab.t2d, None)
+    if mask is None:
         return None
     values = pair.integers(mask.name)
     if isinstance(values, Unknown):

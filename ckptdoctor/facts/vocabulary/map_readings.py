@@ -56,9 +56,6 @@ class MapReading:
     repeated: Violation | None
     out_of_range: Violation | None
     ascending: bool
-    smallest: int
-    largest: int
-    first_targets: tuple[int, ...]
     targets: Any
     order: str = "ascending"
     padding: int = 0
@@ -114,9 +111,6 @@ def read_map(d2t: IntArray, size: int, t2d: BoolArray | None, whole: int | None 
         repeated=read.repeated[told],
         out_of_range=read.outside[told],
         ascending=bool(np.all(offsets[1:] >= offsets[:-1])),
-        smallest=int(d2t.min()) if count else 0,
-        largest=int(d2t.max()) if count else 0,
-        first_targets=tuple(int(t) for t in offsets[:5]),
         targets=offsets,
         order=order_of(read.targets[told][:real]),
         padding=count - real,

@@ -12,7 +12,7 @@ from ckptdoctor.facts.target import Target
 from ckptdoctor.facts.vocabulary.map_elsewhere import MapElsewhere, maps_elsewhere
 from ckptdoctor.facts.vocabulary.map_readings import MapReading, Violation, read_map
 from ckptdoctor.facts.vocabulary.side_maps import side_maps
-from ckptdoctor.unknown import Known, Unknown
+from ckptdoctor.unknown import Known, Unknown, known_or
 
 if TYPE_CHECKING:
     from ckptdoctor.facts.vocabulary.map_readings import IntArray
@@ -50,8 +50,32 @@ class Length:
         return f"{self.source} {self.value}"
 
 
+class _FactsOfReading:
+    """The facts of a `MapReading` as those of the vocabulary; why there is no reading where there is none."""
+
+    _reading: Known[MapReading]
+    readings: Known[tuple[int, ...]]
+    confirmed: Known[int | None]
+    verdict: Known[str]
+    violations: Known[int]
+    repeated: Known[Violation | None]
+    out_of_range: Known[Violation | None]
+    ascending: Known[bool]
+    order: Known[str]
+    padding: Known[int]
+    mask_relation: Known[str | None]
+    mask_shift: Known[int]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            if name.startswith("_") or name not in _FactsOfReading.__annotations__:
+                raise AttributeError(f"{type(self).__name__} has no attribute {name}", name=name, obj=self)
+            return self._reading if isinstance(self._reading, Unknown) else getattr(self._reading, name)
+
+
 @dataclass(frozen=True)
-class VocabMap:
+class VocabMap(_FactsOfReading):
     """The vocabulary of a draft, and what its map can mean.
 
     `draft_size` is the number of ids the draft proposes from (rows of its head, else the map's
@@ -61,8 +85,8 @@ class VocabMap:
     vocabulary's size, `lengths_agree` whether they are one; `head_padding` how many rows more than d2t has entries a
     head of a round size has (0 where they do not look like padding). `mask_count` is how many ids t2d marks, `mask_cut`
     whether it ends with its last mark. `side_maps` are files beside the weights in which trainers keep such a map,
-    `elsewhere` tensors that may be one under another name. The fields from `readings` on are those of
-    `maps.MapReading`; None where no d2t is stored.
+    `elsewhere` tensors that may be one under another name. `map` is None where no d2t is stored or read; its facts are
+    those of the vocabulary, too, and are unknown there.
     """
 
     d2t: Known[MapTensor | None]
@@ -79,20 +103,14 @@ class VocabMap:
     mask_count: Known[int] | None
     mask_is_first: Known[bool] | None
     mask_cut: Known[bool] | None
-    readings: Known[tuple[int, ...]]
-    confirmed: Known[int | None]
-    verdict: Known[str]
-    violations: Known[int]
-    repeated: Known[Violation | None]
-    out_of_range: Known[Violation | None]
-    ascending: Known[bool]
-    order: Known[str]
-    padding: Known[int]
-    map: MapReading | None
+    _reading: Known[MapReading]
     side_maps: tuple[str, ...] = ()
-    mask_relation: Known[str | None] = None
-    mask_shift: Known[int] = 0
     elsewhere: tuple[MapElsewhere, ...] = ()
+
+    @property
+    def map(self) -> MapReading | None:
+        """What the map d2t can mean."""
+        return known_or(self._reading, None)
 
     @property
     def proposable(self) -> Known[frozenset[int] | None]:
@@ -129,25 +147,19 @@ def describe_vocab(
     d2t_values, mask = _values(checkpoint, d2t), _values(checkpoint, t2d)
     lengths = _lengths(claimed_value, head, d2t)
     target_size = target.vocab_size if target is not None else Unknown("the target (--target PATH)")
-    sizes = [
-        claimed_size,
-        None if isinstance(target_size, Unknown) else target_size,
-        t2d.shape[0] if t2d and t2d.shape else None,
-    ]
+    sizes = [claimed_size, known_or(target_size, None), t2d.shape[0] if t2d and t2d.shape else None]
     known_sizes = [s for s in sizes if s is not None]
     size: Known[int] = max(known_sizes) if known_sizes else Unknown("vocab_size in config.json")
     draft_size = _draft_size(head, d2t, claimed_value, size)
     whole = _whole(claimed_size, size, d2t_values)
-    reading: MapReading | None = None
-    why: Unknown | None = None
+    reading: Known[MapReading] = Unknown("a d2t")
     if d2t is not None:
         if isinstance(d2t_values, Unknown):
-            why = d2t_values
+            reading = d2t_values
         elif isinstance(size, Unknown):
-            why = size
+            reading = size
         else:
-            reading = read_map(d2t_values, size, _usable(mask), None if isinstance(whole, Unknown) else whole)
-    absent = Unknown("a d2t")
+            reading = read_map(d2t_values, size, _usable(mask), known_or(whole, None))
     mask_count: Known[int] | None = None
     mask_is_first: Known[bool] | None = None
     mask_cut: Known[bool] | None = None
@@ -157,7 +169,6 @@ def describe_vocab(
         mask_count = int((mask != 0).sum())
         mask_is_first = bool((mask[:mask_count] != 0).all())
         mask_cut = bool(len(mask) and mask[-1] != 0)
-    missing = absent if why is None else why
     return VocabMap(
         d2t=_tensor(d2t, d2t_values),
         t2d=_tensor(t2d, mask),
@@ -173,22 +184,9 @@ def describe_vocab(
         mask_count=mask_count,
         mask_is_first=mask_is_first,
         mask_cut=mask_cut,
-        readings=reading.readings if reading else missing,
-        confirmed=reading.confirmed if reading else missing,
-        verdict=reading.verdict if reading else missing,
-        violations=reading.violations if reading else missing,
-        repeated=reading.repeated if reading else missing,
-        out_of_range=reading.out_of_range if reading else missing,
-        ascending=reading.ascending if reading else missing,
-        order=reading.order if reading else missing,
-        padding=reading.padding if reading else missing,
-        map=reading,
+        _reading=reading,
         side_maps=side_maps(checkpoint),
-        mask_relation=reading.mask_relation if reading else missing,
-        mask_shift=reading.mask_shift if reading else missing,
-        elsewhere=maps_elsewhere(
-            canonical, head.shape[0] if head and head.shape else None, None if isinstance(size, Unknown) else size
-        ),
+        elsewhere=maps_elsewhere(canonical, head.shape[0] if head and head.shape else None, known_or(size, None)),
     )
 
 
@@ -197,8 +195,7 @@ def _untrusted(claimed: int | None, line: int | None, size: int | None) -> Vocab
     return VocabMap(
         d2t=why, t2d=why, claimed_draft_size=claimed, claimed_line=line, claimed_size=size, draft_size=why, size=why,
         reduced=why, lengths=(), lengths_agree=True, head_padding=0, mask_count=why, mask_is_first=why, mask_cut=why,
-        readings=why, confirmed=why, verdict=why, violations=why, repeated=why, out_of_range=why, ascending=why,
-        order=why, padding=why, map=None, mask_relation=why, mask_shift=why,
+        _reading=why,
     )  # fmt: skip
 
 
@@ -210,7 +207,7 @@ def _usable(mask: Any) -> Any:
     """t2d as booleans (shape [V]); None where it is absent, unread, or holds more than two values and so is no mask."""
     import numpy as np
 
-    if mask is None or isinstance(mask, Unknown):
+    if known_or(mask, None) is None:
         return None
     marked = mask != 0
     values = mask[marked]

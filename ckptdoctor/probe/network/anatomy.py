@@ -18,7 +18,6 @@ from ckptdoctor.text import show
 
 __all__ = ["Anatomy", "Latent", "anatomy_of", "forward_customs", "stated_wiring"]
 
-_ALGORITHMS = ("eagle3", "peagle")
 _EPS = 1e-6
 """rms_norm_eps where the config gives none: LlamaConfig, Qwen3Config and DeepseekV3Config of transformers 5.24, and
 EConfig of the EAGLE reference."""
@@ -37,9 +36,9 @@ class Anatomy:
     `target_width` T, `states` K, the number of states that fc takes (1 without fc). `fc`, `fc_norm`, `input_norm`,
     `hidden_norm`, `input_layernorm`, `norm` and `head` say which parts are stored. `first_norms` is the name of the
     first norm of each layer after the first. `windows` has the sliding window of each layer, None for the whole text;
-    `window_follows` says that it moves on with the steps of a chain. `mask_token` is the token at masked positions.
-    `tied` says that the head is the embedding. `vocab_size` is that of the embedding, `draft_vocab_size` the number of
-    ids that the head gives.
+    `parallel` says that all further tokens of a chain are drafted at once, from masked positions, with which the window
+    moves on. `mask_token` is the token at masked positions. `tied` says that the head is the embedding. `vocab_size` is
+    that of the embedding, `draft_vocab_size` the number of ids that the head gives.
     """
 
     algorithm: str
@@ -58,7 +57,7 @@ class Anatomy:
     activation: str = _ACTIVATION
     latent: Latent | None = None
     windows: tuple[int | None, ...] = (None,)
-    window_follows: bool = False
+    parallel: bool = False
     first_norms: tuple[str, ...] = ()
     fc: bool = True
     fc_norm: bool = False
@@ -71,11 +70,6 @@ class Anatomy:
     mask_hidden: bool = False
     mask_token: int | None = None
     parts: Mapping[str, Part] = field(default_factory=dict, repr=False, compare=False)
-
-    @property
-    def parallel(self) -> bool:
-        """Whether all further tokens of a chain are drafted at once, from masked positions (P-EAGLE)."""
-        return self.algorithm == "peagle"
 
 
 def forward_customs(facts: Facts, known: Knowledge | None = None) -> Mapping[str, Any]:
@@ -102,8 +96,8 @@ def anatomy_of(facts: Facts, known: Knowledge | None = None) -> Anatomy:
     """
     known = known or knowledge()
     draft = facts.draft
-    if draft.algorithm not in _ALGORITHMS:
-        kind = draft.algorithm_name if draft.algorithm != "unknown" else "of an unknown kind"
+    if not draft.kind.fuses_states:
+        kind = draft.algorithm_name if draft.kind.known else "of an unknown kind"
         raise CannotExamineError(f"this draft is {show(kind)}; only EAGLE-3 and P-EAGLE drafts can be run")
     parts, layers = known_parts(facts, known)
     if not 0 < layers <= _MOST_LAYERS:
@@ -122,7 +116,7 @@ def anatomy_of(facts: Facts, known: Knowledge | None = None) -> Anatomy:
         algorithm=draft.algorithm, attention=attention, hidden=hidden, target_width=width, states=states, layers=layers,
         heads=heads, kv_heads=kv_heads, head_dim=head_dim, vocab_size=vocabulary, draft_vocab_size=rows,
         turning=turning, eps=_eps(facts), activation=_activation(facts), latent=latent,
-        windows=_windows(facts, layers, customs), window_follows=draft.algorithm == "peagle",
+        windows=_windows(facts, layers, customs), parallel=draft.kind.parallel,
         first_norms=tuple(
             "input_layernorm" if f"layers.{n}.input_layernorm.weight" in parts else "hidden_norm"
             for n in range(1, layers)

@@ -9,7 +9,7 @@ from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts import Facts
 from ckptdoctor.probe.network.stored_parts import Part
 from ckptdoctor.text import show
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import Unknown, known_or
 
 __all__ = ["Latent", "heads_of", "hidden_of", "latent_of", "states_of", "vocabulary_of"]
 
@@ -53,7 +53,7 @@ def states_of(facts: Facts, parts: Mapping[str, Part], hidden: int) -> tuple[int
         return hidden, 1
     total = _shape(parts, "fc.weight")[1]
     target, said = facts.target, facts.draft.aux.claimed
-    claimed = 0 if isinstance(said, Unknown) else said
+    claimed = known_or(said, 0)
     widths = [_shape(parts, "fc_norm.0.weight", 1)[0]] if "fc_norm.0.weight" in parts else []
     if target is not None and not isinstance(target.hidden_size, Unknown):
         widths.append(target.hidden_size)

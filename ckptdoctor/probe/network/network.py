@@ -146,7 +146,7 @@ class Network:
         else:
             memory.layers[layer].chain_keys.append(key)
             memory.layers[layer].chain_values.append(value)
-        mixed = attend(query, memory.layers[layer], scale, anatomy.windows[layer], anatomy.window_follows)
+        mixed = attend(query, memory.layers[layer], scale, anatomy.windows[layer], anatomy.parallel)
         return self._linear(mixed.flatten(1), at + "o_proj")
 
     def _feed_forward(self, x: Tensor, at: str) -> Tensor:

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from ckptdoctor.errors import CannotExamineError
-from ckptdoctor.probe.samples.known_names import sample_words
 from ckptdoctor.probe.samples.recorded_text import LONGEST, NOTHING_TO_GUESS, Budget, Progress, UnreadableError
 from ckptdoctor.probe.samples.running_target import RunningTarget
 from ckptdoctor.probe.samples.samples import Sample, Samples
 from ckptdoctor.probe.samples.texts import Prompt, read_prompts
 from ckptdoctor.probe.samples.walk import LeftOut, SampleFiles
+from ckptdoctor.resources import shipped
 from ckptdoctor.text import plural
 
 __all__ = ["samples_from_target"]
@@ -126,7 +126,7 @@ def _given(prompt: Prompt, running: RunningTarget, to_answer: bool) -> tuple[lis
     if prompt.text is not None:
         return running.tokenised(prompt.text), 0
     messages: list[dict[str, Any]] = list(prompt.messages)
-    answers = sample_words()["messages"]["answers"]
+    answers = shipped("probe/samples")["messages"]["answers"]
     asked = list(messages)
     while asked and asked[-1]["role"] in answers:
         asked.pop()

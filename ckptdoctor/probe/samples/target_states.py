@@ -18,10 +18,10 @@ from ckptdoctor.checkpoint import Checkpoint, TensorInfo
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts.target import Target, read_target
 from ckptdoctor.facts.target_weights import TargetWeights, find_target_weights
-from ckptdoctor.probe.samples.known_names import sample_words
 from ckptdoctor.probe.samples.recorded_text import Progress
+from ckptdoctor.resources import shipped
 from ckptdoctor.text import show
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import Unknown, known_or
 
 __all__ = ["FinalNorm", "TargetStates", "best_tokens", "open_target"]
 
@@ -80,16 +80,14 @@ class TargetStates:
     @property
     def layers(self) -> int | None:
         """L, the number of decoder layers; boundary L comes after the last."""
-        count = self.target.num_layers
-        return None if isinstance(count, Unknown) else count
+        return known_or(self.target.num_layers, None)
 
     @property
     def vocabulary(self) -> int | None:
         """V, the rows of the embedding, or what the config says."""
         if self.weights is not None and self.weights.embedding is not None:
             return self.weights.embedding.shape[0]
-        size = self.target.vocab_size
-        return None if isinstance(size, Unknown) else size
+        return known_or(self.target.vocab_size, None)
 
     def embedding(self, tell: Progress | None = None) -> Tensor | None:
         """float32 [V, T]; None where it is not at hand. Raises `CannotExamineError` where its bytes cannot be read."""
@@ -156,7 +154,7 @@ def best_tokens(states: Tensor, head: Iterator[tuple[int, Tensor]], rows: int, t
 
 
 def _final_norm(checkpoint: Checkpoint, target: Target) -> FinalNorm | None:
-    words: Mapping[str, Any] = sample_words()["norm"]
+    words: Mapping[str, Any] = shipped("probe/samples")["norm"]
     names = [name for name in words["names"] if name in checkpoint.tensors]
     if not names:
         return None

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ckptdoctor.checkpoint.folder import open_regular
-from ckptdoctor.probe.samples.known_names import sample_words
 from ckptdoctor.probe.samples.recorded_text import UnreadableError
+from ckptdoctor.resources import shipped
 from ckptdoctor.text import listing, show
 
 __all__ = ["Prompt", "read_prompts"]
@@ -104,7 +104,7 @@ def _document(text: str, name: str, place: Path) -> Iterator[Prompt | tuple[str,
         yield from _blocks(text, name)
         return
     if isinstance(value, dict):
-        holder = next((k for k in sample_words()["rows"]["holders"] if isinstance(value.get(k), list)), None)
+        holder = next((k for k in shipped("probe/samples")["rows"]["holders"] if isinstance(value.get(k), list)), None)
         value = value[holder] if holder else [value]
     if not isinstance(value, list) or (value and all(type(v) is int for v in value)):
         value = [value]
@@ -153,7 +153,7 @@ def _prompt(value: Any, called: str) -> Prompt:
         return Prompt(called, ids=_ids(value))
     if not isinstance(value, dict):
         raise UnreadableError(f"{show(repr(value), 60)} is no text, no list of token ids and no messages")
-    words = sample_words()["rows"]
+    words = shipped("probe/samples")["rows"]
     fields = [*words["messages"], *words["ids"], *words["prompts"]]
     field = next((name for name in fields if value.get(name)), None)
     if field is None:
@@ -181,7 +181,7 @@ def _ids(value: Any) -> tuple[int, ...]:
 
 
 def _mask(row: dict[str, Any], length: int) -> tuple[bool, ...] | None:
-    for name in sample_words()["rows"]["mask"]:
+    for name in shipped("probe/samples")["rows"]["mask"]:
         value = row.get(name)
         if isinstance(value, list) and len(value) == length:
             return tuple(bool(v) for v in value)
@@ -193,7 +193,7 @@ def _messages(value: list[Any]) -> tuple[dict[str, str], ...]:
     for item in value:
         role = _message_field(item, "role") if isinstance(item, dict) else None
         content = _content(item) if isinstance(item, dict) else None
-        known = sample_words()["messages"]["roles"].get(str(role).lower())
+        known = shipped("probe/samples")["messages"]["roles"].get(str(role).lower())
         if known is None or content is None:
             raise UnreadableError(
                 f"{show(repr(item), 60)} stands where a message with a role and a content is expected"
@@ -205,7 +205,7 @@ def _messages(value: list[Any]) -> tuple[dict[str, str], ...]:
 
 
 def _message_field(item: dict[str, Any], what: str) -> Any:
-    return next((item[key] for key in sample_words()["messages"][what] if item.get(key)), None)
+    return next((item[key] for key in shipped("probe/samples")["messages"][what] if item.get(key)), None)
 
 
 def _content(item: dict[str, Any]) -> str | None:

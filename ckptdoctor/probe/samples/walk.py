@@ -10,8 +10,8 @@ from pathlib import Path
 from ckptdoctor.checkpoint.folder import leads_out
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.probe.samples.containers import container_of
-from ckptdoctor.probe.samples.known_names import sample_words
 from ckptdoctor.probe.samples.recorded_text import UnreadableError
+from ckptdoctor.resources import shipped
 from ckptdoctor.text import listing, plural, show
 
 __all__ = ["LeftOut", "SampleFile", "SampleFiles", "gather"]
@@ -109,7 +109,7 @@ def gather(paths: Sequence[str]) -> SampleFiles:
         remarks.append(f"passed over {plural(len(texts), 'file')} of text beside the recorded states ({texts[0].name})")
         files = [file for file in files if file.container != "text"]
     if not files:
-        endings = listing([e for kind in sample_words()["endings"].values() for e in kind], 10)
+        endings = listing([e for kind in shipped("probe/samples")["endings"].values() for e in kind], 10)
         why = left_out.first if len(left_out) else f"no file in it ends in {endings.replace(' and ', ' or ')}"
         raise CannotExamineError(f"{listing(paths)}: no samples; {why}")
     return SampleFiles(tuple(files), files[0].container == "text", tuple(folders), left_out, tuple(remarks))
@@ -117,7 +117,7 @@ def gather(paths: Sequence[str]) -> SampleFiles:
 
 def _walk(place: Path, real: Path, folders: list[Path], left_out: LeftOut) -> list[tuple[Path, str]]:
     """The files in `place` that end like samples: real path, and path as a person wrote it."""
-    words = sample_words()
+    words = shipped("probe/samples")
     endings = tuple(words["endings"]["states"] + words["endings"]["texts"])
     found: list[tuple[Path, str]] = []
     entries = 0

@@ -11,10 +11,10 @@ from ckptdoctor.facts import Facts, Target, describe
 from ckptdoctor.facts.config import with_value
 from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.probe.wiring import Wiring
-from ckptdoctor.probe.words import probe_words
+from ckptdoctor.probe.words import WORDS
+from ckptdoctor.sentences import numbers
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.compat import compatibility, fitting_ids, id_places
-from ckptdoctor.serving.words import numbers
 
 __all__ = ["Entry", "ServedAs", "entries_for", "ids_entry", "served_as", "with_entries"]
 
@@ -51,7 +51,7 @@ class ServedAs:
 
 def entries_for(facts: Facts, wiring: Wiring, changed: Sequence[str]) -> tuple[Entry, ...]:
     """The fields of the config that say what `wiring` has in the parts `changed`, but for the captured layers."""
-    parts = probe_words()["parts"]
+    parts = WORDS["parts"]
     found = []
     for part in changed:
         field = parts[part].get("config")
@@ -143,7 +143,7 @@ def _captured(plan: LoadPlan) -> tuple[int, ...] | None:
 
 
 def _unserved(wiring: Wiring) -> bool:
-    parts = probe_words()["parts"]
+    parts = WORDS["parts"]
     return any(getattr(wiring, part) in words.get("unserved", ()) for part, words in parts.items())
 
 

@@ -9,10 +9,10 @@ from ckptdoctor.facts import Facts
 from ckptdoctor.repair.edits import Edit
 from ckptdoctor.repair.plan.case import Case, RefusedError
 from ckptdoctor.serving import LoadPlan
+from ckptdoctor.serving.outcomes import Outcome
 from ckptdoctor.unknown import Unknown
 
 __all__ = [
-    "ORDER",
     "Option",
     "Score",
     "helps",
@@ -21,7 +21,6 @@ __all__ = [
     "suits_all",
 ]
 
-ORDER = {"refused": 0, "broken": 1, "unknown": 1, "degraded": 2, "served": 3}
 Score = tuple[int, ...]
 _NO_CLASS = 1 << 20
 
@@ -52,14 +51,14 @@ def score(plan: LoadPlan, facts: Facts) -> Score:
 
     Which layers of the target are captured is left out: names and classes do not decide it.
     """
-    levels = [ORDER[c.level] for c in plan.causes if c.level in ORDER and c not in plan.capture_causes]
-    rank = ORDER["refused"] if plan.load_errors else min(levels, default=ORDER["served"])
+    outcomes = [Outcome(c.level) for c in plan.causes if c not in plan.capture_causes]
+    reached = Outcome.REFUSED if plan.load_errors else min(outcomes, default=Outcome.SERVED, key=lambda o: o.worth)
     gone = len(lost(plan, facts))
     if gone or not plan.parameters:
-        rank = min(rank, ORDER["broken"])
+        reached = min(reached, Outcome.BROKEN, key=lambda outcome: outcome.worth)
     # Without a class nothing else was looked at: such a plan has one error, and says nothing of the others.
     early = _NO_CLASS if any(e.stage == "class" for e in plan.load_errors) else len(plan.load_errors)
-    return (-rank, early, len(plan.left_random), gone, len(plan.left_at_ones))
+    return (-reached.worth, early, len(plan.left_random), gone, len(plan.left_at_ones))
 
 
 def suits_all(case: Case, options: Sequence[Option], later: Sequence[Option] = ()) -> tuple[Option, tuple[Score, ...]]:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from ckptdoctor.facts import Facts
 from ckptdoctor.repair.plan.case import Case
-from ckptdoctor.repair.plan.choosing import ORDER, Score, lost, score
+from ckptdoctor.repair.plan.choosing import Score, lost, score
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.compat import compatibility
 from ckptdoctor.serving.contracts import Contract
+from ckptdoctor.serving.outcomes import Outcome
 
 __all__ = ["Reach", "loads_newest", "newest_scores", "reach"]
 
@@ -32,7 +33,7 @@ def reach(case: Case, facts: Facts) -> Reach:
         releases = contracts()[span.engine].releases
         count = releases.index(span.last) - releases.index(span.first) + 1
         plan = span.plan
-        runs = ORDER[plan.outcome] >= ORDER["degraded"]
+        runs = plan.outcome in (Outcome.SERVED, Outcome.DEGRADED)
         if span.is_newest and (runs or _is_whole(plan, facts)):
             newest.add(span.engine)
         if _is_whole(plan, facts):

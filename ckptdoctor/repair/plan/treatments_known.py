@@ -9,9 +9,8 @@ from inspect import Parameter, signature
 from typing import Any
 
 from ckptdoctor.repair.plan.case import Propose, Treatment
-from ckptdoctor.resources import rules_dir
+from ckptdoctor.resources import read_yaml, rules_dir
 from ckptdoctor.rulebook.checking import Arguments
-from ckptdoctor.rulebook.yamlfiles import read_shipped
 
 __all__ = ["code_of", "treatment_arguments", "treatment_names", "treatments"]
 
@@ -21,7 +20,7 @@ def treatments() -> Mapping[str, Treatment]:
     """Every treatment of rules/repair by its name."""
     rows: list[tuple[str, dict[str, Any]]] = []
     for path in sorted((rules_dir() / "repair").glob("*.yaml")):
-        rows += ((path.stem, row) for row in read_shipped(path))
+        rows += ((path.stem, row) for row in read_yaml(path))
     return {
         row["name"]: Treatment(
             name=row["name"],

@@ -8,7 +8,7 @@ from ckptdoctor.repair.edits import Edit
 from ckptdoctor.repair.plan.case import Case, RefusedError
 from ckptdoctor.repair.plan.choosing import Option, suits_all
 from ckptdoctor.repair.plan.reaching import reach
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import Unknown, known_or
 
 __all__ = ["all_fits", "most_served"]
 
@@ -26,7 +26,7 @@ def all_fits(case: Case, edits: Sequence[Edit]) -> None:
     lacking = [n for m in after.names.missing for n in m.names] + [n for i in after.names.incomplete for n in i.absent]
     if lacking:
         raise RefusedError("parts", names=lacking[:6])
-    shapes = () if isinstance(after.shapes, Unknown) else after.shapes
+    shapes = known_or(after.shapes, ())
     wrong = [s.tensor for s in shapes]
     if wrong:
         raise RefusedError("shapes", names=wrong[:6])

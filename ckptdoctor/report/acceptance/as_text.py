@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ckptdoctor.acceptance.commands import filled
-from ckptdoctor.acceptance.knowledge import words
+from ckptdoctor.acceptance.knowledge import WORDS
 from ckptdoctor.report.acceptance.figures import amount, head, log_lines, meaning_lines, paying_lines, share
 from ckptdoctor.report.terminal.segments import BLANK, Line, Segment, line
 from ckptdoctor.report.terminal.surface import DEFAULT_WIDTH
@@ -35,7 +35,7 @@ def _title(answer: Acceptance) -> Segment:
     if answer.undecided:
         return Segment("several readings", "warning")
     band = answer.judgements[0].band
-    return Segment(band.title if band is not None else words()["no_band"], _STYLE[band.level] if band else "quiet")
+    return Segment(band.title if band is not None else WORDS["no_band"], _STYLE[band.level] if band else "quiet")
 
 
 def _judged(answer: Acceptance, judgement: Judgement, width: int) -> Iterator[Line]:
@@ -43,9 +43,9 @@ def _judged(answer: Acceptance, judgement: Judgement, width: int) -> Iterator[Li
     if band is not None:
         yield line(band_text(band.says, judgement), indent=2, hang=2)
     for other in answer.judgements[1:]:
-        title = other.band.title if other.band is not None else words()["no_band"]
+        title = other.band.title if other.band is not None else WORDS["no_band"]
         values = {"because": other.reading.because, "length": amount(other.length), "title": title}
-        yield line(words()["other_reading"].format_map(values), indent=2, hang=2)
+        yield line(WORDS.say("other_reading", **values), indent=2, hang=2)
     if answer.log is not None:
         yield from log_lines(answer, answer.log, width)
     if judgement.possible:
@@ -66,7 +66,7 @@ def _judged(answer: Acceptance, judgement: Judgement, width: int) -> Iterator[Li
     first = next((cause.rules[0] for found in told for cause in found.causes if cause.rules), None)
     if first is not None:
         yield BLANK
-        yield line(Segment(words()["rules"].format(rule=first), "quiet"), indent=2, hang=2)
+        yield line(Segment(WORDS.say("rules", rule=first), "quiet"), indent=2, hang=2)
     yield from _next(answer, judgement)
 
 
@@ -109,7 +109,7 @@ def _causes(band: Band) -> Iterator[Line]:
 
 
 def _readings(answer: Acceptance) -> Iterator[Line]:
-    yield line(f"{words()['several']}:", indent=2, hang=2)
+    yield line(f"{WORDS['several']}:", indent=2, hang=2)
     yield BLANK
     for judgement in answer.judgements:
         band = judgement.band
@@ -120,13 +120,13 @@ def _readings(answer: Acceptance) -> Iterator[Line]:
         if band is not None:
             yield line(Segment(band_text(band.says, judgement), "quiet"), indent=8, hang=2)
     yield BLANK
-    yield line(words()["decides"], indent=2, hang=2)
+    yield line(WORDS["decides"], indent=2, hang=2)
 
 
 def _reading(judgement: Judgement) -> Segment:
     band = judgement.band
-    title = band.title if band is not None else words()["no_band"]
-    text = words()["reading"].format(length=amount(judgement.length), title=title)
+    title = band.title if band is not None else WORDS["no_band"]
+    text = WORDS.say("reading", length=amount(judgement.length), title=title)
     return Segment(text, _STYLE[band.level] if band is not None else "quiet")
 
 
@@ -134,8 +134,8 @@ def _published(judgement: Judgement) -> Iterator[Line]:
     if judgement.published is None:
         return
     theirs, ours = judgement.published - 1, judgement.length - 1
-    text = words()["published"].format(
-        length=amount(judgement.length), published=amount(judgement.published), theirs=amount(theirs),
+    text = WORDS.say(
+        "published", length=amount(judgement.length), published=amount(judgement.published), theirs=amount(theirs),
         ours=amount(ours), share=share(judgement.measures["published_share"]),
     )  # fmt: skip
     yield line(Segment("published   ", "label"), text, indent=4, hang=12)
@@ -167,6 +167,6 @@ def _wanted(answer: Acceptance) -> Iterator[Line]:
         return
     least = min(j.length for j in answer.judgements)
     name = "passed" if answer.passed else "failed" if len(answer.judgements) == 1 else "failed_reading"
-    text = words()[name].format(length=amount(least), least=amount(answer.question.fail_under))
+    text = WORDS.say(name, length=amount(least), least=amount(answer.question.fail_under))
     yield BLANK
     yield line(Segment(text, "fix" if answer.passed else "error"), indent=2, hang=2)

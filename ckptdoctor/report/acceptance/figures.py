@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ckptdoctor.acceptance.knowledge import engines, rate_kinds, rate_kinds_of, words
+from ckptdoctor.acceptance.knowledge import WORDS, engines, rate_kinds, rate_kinds_of
 from ckptdoctor.acceptance.rates import conditional
 from ckptdoctor.report.terminal.segments import BLANK, Line, Segment, line
 from ckptdoctor.text import plural, show
@@ -38,15 +38,15 @@ def share(value: float) -> str:
 
 def head(answer: Acceptance) -> str:
     """The number, in the words of the one who gave it."""
-    said, judgement = words(), answer.judgements[0]
+    judgement = answer.judgements[0]
     counting, length = judgement.reading.counting, amount(judgement.length)
     if answer.given == "rate" and answer.undecided:
         tokens = answer.counting.tokens if answer.counting.tokens is not None else answer.counting.proposed
-        return said["head_rate"].format(rate=f"{answer.question.rate or 0:.2f}", tokens=tokens)
+        return WORDS.say("head_rate", rate=f"{answer.question.rate or 0:.2f}", tokens=tokens)
     if counting.proposed is None:
-        return said["head_open"].format(length=length)
+        return WORDS.say("head_open", length=length)
     name = "head_tree" if counting.tree else "head_tokens"
-    return said[name].format(length=length, proposed=counting.proposed)
+    return WORDS.say(name, length=length, proposed=counting.proposed)
 
 
 def _row(label: str, *parts: Segment | str) -> Line:
@@ -55,14 +55,14 @@ def _row(label: str, *parts: Segment | str) -> Line:
 
 def log_lines(answer: Acceptance, log: LogFigures, width: int) -> Iterator[Line]:
     """What the log holds, what was left out, and the acceptance at each place."""
-    said, total = words(), log.total
+    total = log.total
     yield BLANK
     yield line(Segment(log.name, "label"), indent=2, hang=2)
-    parts = [said["log_lines"].format(what=log.what, lines=plural(total.lines, "line"))]
+    parts = [WORDS.say("log_lines", what=log.what, lines=plural(total.lines, "line"))]
     weighed = {"steps": "log_steps", "requests": "log_requests", "lines": "log_even"}[total.weighed_by]
     if total.lines > 1 and amount(total.low) != amount(total.high):
-        parts.append(said["log_spread"].format(low=amount(total.low), high=amount(total.high)))
-        parts.append(said[weighed].format(steps=f"{round(total.drafts or 0):,}"))
+        parts.append(WORDS.say("log_spread", low=amount(total.low), high=amount(total.high)))
+        parts.append(WORDS.say(weighed, steps=f"{round(total.drafts or 0):,}"))
     yield line(", ".join(parts), indent=4, hang=2)
     for text in _remarks(answer, log):
         yield line(Segment(text, "quiet"), indent=4, hang=2)
@@ -72,31 +72,31 @@ def log_lines(answer: Acceptance, log: LogFigures, width: int) -> Iterator[Line]
 
 
 def _remarks(answer: Acceptance, log: LogFigures) -> Iterator[str]:
-    said, total, tokens = words(), log.total, answer.counting.tokens
+    total, tokens = log.total, answer.counting.tokens
     if log.warm_up:
         are = "is" if log.warm_up == 1 else "are"
-        yield said["log_warm_up"].format(lines=plural(log.warm_up, "line"), are=are) + "."
+        yield WORDS.say("log_warm_up", lines=plural(log.warm_up, "line"), are=are) + "."
     if total.dropped_first:
-        yield said["log_first"]
+        yield WORDS["log_first"]
     if log.starts:
-        yield said["log_starts"].format(starts=plural(log.starts + 1, "start"))
+        yield WORDS.say("log_starts", starts=plural(log.starts + 1, "start"))
     if log.cut:
         were = "was" if log.cut == 1 else "were"
-        yield said["log_cut"].format(lines=plural(log.cut, "line"), limit=f"{64 * 1024:,}", were=were)
+        yield WORDS.say("log_cut", lines=plural(log.cut, "line"), limit=f"{64 * 1024:,}", were=were)
     if total.bonus_missing:
-        yield said["log_bonus"]
+        yield WORDS["log_bonus"]
     if answer.rate_formula == "verified" and tokens:
-        yield said["log_rate_verified"].format(tokens=tokens, none=f"{1 / tokens:.2f}", by=_printed_by(answer))
+        yield WORDS.say("log_rate_verified", tokens=tokens, none=f"{1 / tokens:.2f}", by=_printed_by(answer))
     elif answer.rate_formula == "proposed":
-        yield said["log_rate_proposed"].format(by=_printed_by(answer))
+        yield WORDS.say("log_rate_proposed", by=_printed_by(answer))
     if answer.tokens_measured is not None:
-        yield said["log_measured"].format(tokens=answer.tokens_measured)
+        yield WORDS.say("log_measured", tokens=answer.tokens_measured)
     if answer.rates_disagree:
-        yield said["log_disagree"].format(tokens=tokens)
+        yield WORDS.say("log_disagree", tokens=tokens)
     if answer.conflict is not None:
-        yield said["log_conflict"].format(said=answer.conflict, given=answer.question.draft_tokens)
+        yield WORDS.say("log_conflict", said=answer.conflict, given=answer.question.draft_tokens)
     for other in log.others:
-        yield said["log_other"].format(what=other.what, length=amount(other.length), lines=plural(other.lines, "line"))
+        yield WORDS.say("log_other", what=other.what, length=amount(other.length), lines=plural(other.lines, "line"))
 
 
 def _printed_by(answer: Acceptance) -> str:
@@ -104,7 +104,7 @@ def _printed_by(answer: Acceptance) -> str:
     known = answer.counting.known
     kind = next((kind for kind in rate_kinds().values() if kind.formula == answer.rate_formula), None)
     span = kind.span(known.id) if known is not None and kind is not None else None
-    return words()["log_rate_by"].format(engine=known.name, span=span) if known is not None and span else ""
+    return WORDS.say("log_rate_by", engine=known.name, span=span) if known is not None and span else ""
 
 
 def place_lines(positions: tuple[float, ...], width: int) -> Iterator[Line]:
@@ -127,7 +127,7 @@ def place_lines(positions: tuple[float, ...], width: int) -> Iterator[Line]:
 
 def meaning_lines(answer: Acceptance, judgement: Judgement) -> Iterator[Line]:
     """Accepted draft tokens, per-token acceptance, and how engines print the same."""
-    said, counting, length = words(), judgement.reading.counting, judgement.length
+    counting, length = judgement.reading.counting, judgement.length
     low, high = judgement.acceptance
     values = {
         "accepted": amount(length - 1),
@@ -143,25 +143,25 @@ def meaning_lines(answer: Acceptance, judgement: Judgement) -> Iterator[Line]:
     ending = "_open" if counting.proposed is None else "_tree" if counting.tree else ""
     yield BLANK
     yield line(Segment("what it says", "label"), indent=2)
-    yield _row("accepted", said[f"accepted{ending}"].format_map(values))
-    yield _row("per token", said[f"per_token{ending}"].format_map(values))
+    yield _row("accepted", WORDS.say(f"accepted{ending}", **values))
+    yield _row("per token", WORDS.say(f"per_token{ending}", **values))
     printed = list(_printed(answer, judgement))
     for number, text in enumerate(printed):
         yield _row("printed as" if not number else "", text)
     if counting.known is not None and counting.tokens is not None:
         known = counting.known
-        text = said["counts"].format(name=known.name, number=known.number, tokens=counting.tokens, counts=known.counts)
+        text = WORDS.say("counts", name=known.name, number=known.number, tokens=counting.tokens, counts=known.counts)
         yield _row("counted", Segment(text, "quiet"))
     if counting.chain_taken:
-        yield _row("", Segment(said["chain_taken"], "quiet"))
+        yield _row("", Segment(WORDS["chain_taken"], "quiet"))
     if counting.assumed:
-        text = said["assumed"].format(tokens=counting.tokens, less=max((counting.tokens or 0) - 1, 0))
+        text = WORDS.say("assumed", tokens=counting.tokens, less=max((counting.tokens or 0) - 1, 0))
         yield _row("taken", Segment(text, "quiet"))
 
 
 def _printed(answer: Acceptance, judgement: Judgement) -> Iterator[str]:
     """The rate that each engine prints for this length, with this number of draft tokens."""
-    said, counting = words(), judgement.reading.counting
+    counting = judgement.reading.counting
     tokens, length = counting.tokens, judgement.length
     if tokens is None or counting.tree:
         return
@@ -182,7 +182,7 @@ def _printed(answer: Acceptance, judgement: Judgement) -> Iterator[str]:
             if rate > 1.005:
                 continue
             span = kind.span(engine.id)
-            text = f"{said[f'printed_{kind.formula}']} {rate:.2f}"
+            text = f"{WORDS[f'printed_{kind.formula}']} {rate:.2f}"
             texts.setdefault(text, []).append(f"{engine.name} {span}" if span else engine.name)
     for text, names in texts.items():
         yield f"{text} by {', '.join(names)}"
@@ -193,27 +193,29 @@ def paying_lines(answer: Acceptance, judgement: Judgement) -> Iterator[Line]:
     pays = judgement.paying
     if pays is None:
         return
-    said = words()
     values = _paying_values(judgement, pays)
     yield BLANK
     yield line(Segment("whether it pays", "label"), indent=2)
     name, style = _verdict(judgement, pays)
-    yield line(Segment(said[name].format_map(values), style), indent=4, hang=2)
-    speed = said["pays_speed"].format_map(values)
+    yield line(Segment(WORDS.say(name, **values), style), indent=4, hang=2)
+    speed = WORDS.say("pays_speed", **values)
     if answer.speed_of_log:
-        speed += f" ({said['pays_of_log'].format_map(values)})"
+        speed += f" ({WORDS.say('pays_of_log', **values)})"
     yield _row("speed", speed)
     if pays.cost >= 1:
-        yield _row("cost", said["pays_cost"].format_map(values))
+        yield _row("cost", WORDS.say("pays_cost", **values))
     if pays.each is not None:
-        yield _row("drafting", said["pays_each"].format_map(values))
+        yield _row("drafting", WORDS.say("pays_each", **values))
     best = max(pays.fewer, key=lambda fewer: fewer.speedup, default=None)
     if best is not None and best.speedup > max(pays.speedup, 1.0) + 0.005:
-        text = said["pays_fewer"].format(
-            proposed=plural(best.proposed, "draft token"), length=amount(best.length), speedup=amount(best.speedup)
+        text = WORDS.say(
+            "pays_fewer",
+            proposed=plural(best.proposed, "draft token"),
+            length=amount(best.length),
+            speedup=amount(best.speedup),
         )
         yield _row("fewer", text)
-    yield _row("", Segment(said["pays_load"], "quiet"))
+    yield _row("", Segment(WORDS["pays_load"], "quiet"))
 
 
 def _verdict(judgement: Judgement, pays: Paying) -> tuple[str, str]:

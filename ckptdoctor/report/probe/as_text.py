@@ -34,9 +34,9 @@ _OWN_WORDS = 0.3
 def probe_lines(result: ProbeResult) -> Iterator[Line]:
     """The report: verdict, accuracy step by step, the wiring that was found, the config, the engines, the shapes."""
     from ckptdoctor.probe.probing import NEEDED
-    from ckptdoctor.probe.words import probe_words
+    from ckptdoctor.probe.words import WORDS
 
-    words = probe_words()["verdicts"][result.verdict]
+    words = WORDS["verdicts"][result.verdict]
     yield line(
         Segment(show(result.path, PATH_LIMIT), "path"), ": ", Segment(words["headline"], _STYLE[result.verdict]), hang=2
     )
@@ -66,9 +66,9 @@ def probe_lines(result: ProbeResult) -> Iterator[Line]:
 
 def _differences(result: ProbeResult, found: Found) -> Iterator[Line]:
     """What is otherwise than the files state, in one line for each part, and what it is worth."""
-    from ckptdoctor.probe.words import probe_words, said_of
+    from ckptdoctor.probe.words import WORDS, said_of
 
-    names, boundaries = probe_words()["parts"], result.samples.boundaries
+    names, boundaries = WORDS["parts"], result.samples.boundaries
     for part in found.changed:
         now, instead = (said_of(part, wiring, boundaries) for wiring in (found.wiring, found.stated))
         yield line(f"- {names[part]['name']}: ", Segment(now, "fix"), f", not {instead}", indent=2, hang=2)
@@ -80,10 +80,10 @@ def _differences(result: ProbeResult, found: Found) -> Iterator[Line]:
 
 
 def _samples(result: ProbeResult) -> Iterator[Line]:
-    from ckptdoctor.probe.words import probe_words
+    from ckptdoctor.probe.words import WORDS
 
     samples = result.samples
-    form = probe_words()["forms"][samples.form]
+    form = WORDS["forms"][samples.form]
     known = [b for b in samples.boundaries if b is not None]
     which = f" (boundaries {_span(known)})" if len(known) == samples.columns else ""
     yield line(
@@ -93,11 +93,9 @@ def _samples(result: ProbeResult) -> Iterator[Line]:
         hang=2,
     )
     if samples.columns < result.anatomy.states:
-        told = str(probe_words()["notes"]["fc_skipped"]).strip()
-        columns = plural(samples.columns, "state")
-        yield line(
-            Segment("note: ", "warning"), told.format(columns=columns, states=result.anatomy.states), indent=2, hang=2
-        )
+        columns, takes = plural(samples.columns, "state"), result.anatomy.states
+        told = WORDS.say("notes", "fc_skipped", columns=columns, states=takes)
+        yield line(Segment("note: ", "warning"), told, indent=2, hang=2)
     for remark in samples.remarks:
         yield line(Segment("note: ", "note"), remark, indent=2, hang=2)
     if (doubt := _doubt_of_texts(result)) is not None:
@@ -107,13 +105,13 @@ def _samples(result: ProbeResult) -> Iterator[Line]:
 def _doubt_of_texts(result: ProbeResult) -> str | None:
     """What speaks against the texts themselves: another writer than the target makes any draft look worse."""
     from ckptdoctor.probe.network.chains import own_words
-    from ckptdoctor.probe.words import probe_words
+    from ckptdoctor.probe.words import WORDS
 
-    notes, share = probe_words()["notes"], own_words(result.samples)
+    share = own_words(result.samples)
     if share is not None and share < _OWN_WORDS:
-        return str(notes["other_words"]).strip().format(share=f"{share:.2f}")
+        return WORDS.say("notes", "other_words", share=f"{share:.2f}")
     if share is None and result.verdict in ("chance", "weak"):
-        return str(notes["no_answers"]).strip()
+        return WORDS.say("notes", "no_answers")
     return None
 
 
@@ -162,35 +160,34 @@ def _chance(result: ProbeResult) -> Iterator[Line]:
 
 def _wiring(result: ProbeResult, found: Found) -> Iterator[Line]:
     from ckptdoctor.probe.search.readings import PARTS
-    from ckptdoctor.probe.words import probe_words, said_of
+    from ckptdoctor.probe.words import WORDS, said_of
 
-    words, boundaries = probe_words(), result.samples.boundaries
+    boundaries = result.samples.boundaries
     yield BLANK
     yield line(Segment("wiring under which it works best", "label"), indent=2)
     for part in PARTS:
-        names = words["parts"][part]
         nearest = _nearest(found, part)
         if part not in found.changed and nearest is None:
             continue
         said = said_of(part, found.wiring, boundaries)
         stated = said_of(part, found.stated, boundaries)
         tail = [Segment(f"; the files state {stated}", "warning")] if part in found.changed else []
-        yield line(f"{names['name']}: ".ljust(_LABEL), Segment(said, "fix"), *tail, indent=4, hang=2)
+        yield line(f"{WORDS.say('parts', part, 'name')}: ".ljust(_LABEL), Segment(said, "fix"), *tail, indent=4, hang=2)
         if nearest is not None:
             yield from _next_best(nearest, part, boundaries)
     yield line(Segment(_sureness(found), "quiet"), indent=4, hang=2)
     for part in found.changed:
         yield line(
-            Segment(f"{words['parts'][part]['name']}: ", "label"),
-            str(words["parts"][part]["advice"]).strip(),
+            Segment(f"{WORDS.say('parts', part, 'name')}: ", "label"),
+            WORDS.say("parts", part, "advice"),
             indent=4,
             hang=2,
         )
     if "states" in found.changed:
         if result.boundaries is None:
-            yield line(str(words["parts"]["states"]["unlabelled"]).strip(), indent=4, hang=2)
+            yield line(WORDS.say("parts", "states", "unlabelled"), indent=4, hang=2)
         elif list(result.boundaries) != sorted(result.boundaries):
-            yield line(str(words["parts"]["states"]["disordered"]).strip(), indent=4, hang=2)
+            yield line(WORDS.say("parts", "states", "disordered"), indent=4, hang=2)
 
 
 def _nearest(found: Found, part: str) -> Alternative | None:
@@ -208,13 +205,12 @@ def _next_best(nearest: Alternative, part: str, boundaries: Sequence[int | None]
 
 
 def _sureness(found: Found) -> str:
-    from ckptdoctor.probe.words import probe_words
+    from ckptdoctor.probe.words import WORDS
 
-    words = probe_words()
     if not found.open_parts:
-        return str(words["sure"]["clear"])
-    names = [words["parts"][part]["name"] for part in found.open_parts]
-    return str(words["sure"]["open"]).format(others=listing(names, 6))
+        return WORDS.say("sure", "clear")
+    names = [WORDS.say("parts", part, "name") for part in found.open_parts]
+    return WORDS.say("sure", "open", others=listing(names, 6))
 
 
 def _config(result: ProbeResult) -> Iterator[Line]:

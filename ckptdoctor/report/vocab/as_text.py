@@ -9,7 +9,7 @@ from ckptdoctor.report.terminal.segments import BLANK, Line, Segment, line
 from ckptdoctor.report.vocab.words import READING, VERDICT, count, percent
 from ckptdoctor.report.wording import PATH_LIMIT
 from ckptdoctor.text import listing, plural, show
-from ckptdoctor.unknown import Known, Unknown
+from ckptdoctor.unknown import Known, Unknown, known_or
 
 if TYPE_CHECKING:
     from ckptdoctor.facts.tokenizer.tokens import Token
@@ -47,8 +47,8 @@ def _map(page: Page) -> Iterator[Line]:
     vocab = page.vocab
     yield BLANK
     yield line(Segment("map", "label"), indent=2)
-    size = None if isinstance(vocab.size, Unknown) else vocab.size
-    drafts = None if isinstance(vocab.draft_size, Unknown) else vocab.draft_size
+    size = known_or(vocab.size, None)
+    drafts = known_or(vocab.draft_size, None)
     if drafts is not None and size:
         yield _row("sizes", f"{count(drafts)} draft ids, {count(size)} target ids ({percent(drafts / size)})")
     if isinstance(vocab.verdict, Unknown):
@@ -90,7 +90,7 @@ def _list(page: Page, found: TokenMap) -> Iterator[Line]:
     """A token map of FR-Spec."""
     yield BLANK
     yield line(Segment("token map", "label"), indent=2)
-    size = None if isinstance(page.vocab.size, Unknown) else page.vocab.size
+    size = known_or(page.vocab.size, None)
     share = f", {count(size)} target ids ({percent(found.length / size)})" if size else ""
     yield _row("sizes", f"{count(found.length)} entries{share}")
     words, style = _MEANING.get(found.meaning, (found.meaning, ""))
@@ -129,7 +129,7 @@ def _row(label: str, *parts: Segment | str) -> Line:
 
 def _reading(page: Page) -> str:
     vocab = page.vocab
-    fits = () if isinstance(vocab.readings, Unknown) else vocab.readings
+    fits = known_or(vocab.readings, ())
     fitting = listing([READING[k] for k in fits if k in READING])
     if not isinstance(vocab.confirmed, Unknown) and vocab.confirmed in READING:
         return f"{READING[vocab.confirmed]}; t2d marks exactly its targets, which proves it"

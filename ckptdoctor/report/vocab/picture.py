@@ -10,7 +10,7 @@ from ckptdoctor.facts.vocabulary.map_readings import READINGS
 from ckptdoctor.report.vocab.svg import Drawing, Scale
 from ckptdoctor.report.vocab.words import READING, count, percent
 from ckptdoctor.text import show
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import known_or
 
 if TYPE_CHECKING:
     from ckptdoctor.facts.coverage import Coverage
@@ -29,11 +29,11 @@ _CURVE_TOP, _CURVE_TALL = 590, 280
 
 def picture(page: Page) -> str:
     """The page as one SVG file: no script, no link, no font; all texts from files are only letters in it."""
-    coverage = None if isinstance(page.coverage, Unknown) else page.coverage
+    coverage = known_or(page.coverage, None)
     drawing = Drawing(_WIDTH, 556 if coverage is None else 960)
     drawing.text(24, 36, f"The draft vocabulary of {_end(page.path, 44)}", "head")
     drawing.text(24, 60, show(page.title, 90), "sub")
-    size = 0 if isinstance(page.vocab.size, Unknown) else page.vocab.size
+    size = known_or(page.vocab.size, 0)
     told = [f"Draft vocabulary of {page.path}."]
     if size and _draft_size(page):
         told += _map(drawing, page, size, _draft_size(page))
@@ -52,7 +52,7 @@ def _end(path: str, most: int) -> str:
 def _draft_size(page: Page) -> int:
     if page.vocab.map is not None:
         return len(page.vocab.map.targets)
-    return 0 if isinstance(page.vocab.draft_size, Unknown) else page.vocab.draft_size
+    return known_or(page.vocab.draft_size, 0)
 
 
 def _map(drawing: Drawing, page: Page, size: int, drafts: int) -> Iterator[str]:

@@ -13,7 +13,7 @@ from ckptdoctor.facts.draft.sizes import Size
 from ckptdoctor.repair.plan.case import Case, Proposed, RefusedError
 from ckptdoctor.repair.support.attention_sizes import grouped_heads, latent_sizes
 from ckptdoctor.repair.support.fields import set_field, standing
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import Unknown, known_or
 
 __all__ = ["propose"]
 
@@ -101,7 +101,7 @@ def _claimed_by(facts: Facts, symbol: str) -> int:
 
 
 def _sizes(facts: Facts) -> tuple[Size, ...]:
-    return () if isinstance(facts.draft.sizes, Unknown) else facts.draft.sizes
+    return known_or(facts.draft.sizes, ())
 
 
 def _fits(before: Facts, after: Facts, settled: tuple[str, ...]) -> bool:
@@ -111,5 +111,5 @@ def _fits(before: Facts, after: Facts, settled: tuple[str, ...]) -> bool:
     known = {size.symbol for size in _sizes(before)} - set(settled)
     if any(size.symbol not in known for size in _sizes(after)):
         return False
-    fc = after.draft.fc
-    return isinstance(fc, Unknown) or fc is None or isinstance(fc.mismatch, Unknown) or fc.mismatch == "none"
+    fc = known_or(after.draft.fc, None)
+    return fc is None or known_or(fc.mismatch, "none") == "none"

@@ -11,7 +11,7 @@ from ckptdoctor.facts import Facts
 from ckptdoctor.repair.edits import SetConfig
 from ckptdoctor.repair.plan.case import Case, Proposed, RefusedError
 from ckptdoctor.repair.support.fields import set_field, standing, writable
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import Unknown, known_or
 
 __all__ = ["propose"]
 
@@ -73,10 +73,10 @@ def _size(facts: Facts, draft: int) -> int | None:
 
 def _sources(facts: Facts) -> dict[str, int]:
     found: dict[str, int] = {}
-    embedding, t2d = facts.draft.embedding, facts.vocab.t2d
-    if not isinstance(embedding, Unknown) and embedding is not None:
+    embedding, t2d = known_or(facts.draft.embedding, None), known_or(facts.vocab.t2d, None)
+    if embedding is not None:
         found[f"rows of {embedding.name}"] = embedding.rows
-    if not isinstance(t2d, Unknown) and t2d is not None:
+    if t2d is not None:
         found[f"entries of {t2d.name}"] = t2d.length
     if facts.target is not None and not isinstance(facts.target.vocab_size, Unknown):
         found["the target's vocab_size"] = facts.target.vocab_size

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from ckptdoctor.repair.edits import SetConfig
 from ckptdoctor.repair.plan.case import Case, Proposed, RefusedError
-from ckptdoctor.repair.plan.choosing import ORDER
 from ckptdoctor.serving import LoadPlan
 from ckptdoctor.serving.compat import id_places
 from ckptdoctor.serving.provenance import Provenance
@@ -66,7 +65,7 @@ def _check_others(plans: Sequence[LoadPlan], as_they_were: Sequence[LoadPlan], p
     """Refuse what is right for one named release and wrong for another."""
     for after, before in zip(plans, as_they_were, strict=True):
         captures = any(b is not None for b in before.captured.values()) and before.outcome != "refused"
-        if (captures and not _right(after, before)) or ORDER[after.outcome] < ORDER[before.outcome]:
+        if (captures and not _right(after, before)) or after.outcome.worth < before.outcome.worth:
             raise RefusedError("split", first=plan.label, second=before.label)
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from ckptdoctor.repair.edits import Edit, SetConfig
 from ckptdoctor.repair.plan.case import Case, Proposed, RefusedError
-from ckptdoctor.repair.plan.choosing import ORDER
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import known_or
 
 __all__ = ["propose"]
 
@@ -22,13 +21,13 @@ def propose(case: Case) -> Proposed:
     Refused unless fc takes as many states as there are ids, and where a named release would serve the draft worse.
     """
     draft = case.facts.draft
-    ids, fc = draft.aux.ids, draft.fc
-    if isinstance(fc, Unknown) or fc is None or ids is None or fc.states != len(ids) or len(set(ids)) < len(ids):
+    ids, fc = draft.aux.ids, known_or(draft.fc, None)
+    if fc is None or ids is None or fc.states != len(ids) or len(set(ids)) < len(ids):
         raise RefusedError("count", place=draft.aux.key)
     edits: list[Edit] = [SetConfig(_PLACE, list(ids))]
     if draft.aux.declared is None:
         edits.append(SetConfig("num_aux_hidden_states", len(ids)))
     for after, before in zip(case.plans_after(tuple(edits)), case.plans, strict=True):
-        if ORDER[after.outcome] < ORDER[before.outcome]:
+        if after.outcome.worth < before.outcome.worth:
             raise RefusedError("worse", engine=before.label)
     return Proposed(tuple(edits), subject="the place of the captured layers", assumption="layer_outputs")

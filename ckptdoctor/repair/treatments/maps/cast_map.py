@@ -9,7 +9,7 @@ from __future__ import annotations
 from ckptdoctor.repair.edits import CastTensor
 from ckptdoctor.repair.plan.case import Case, Proposed, RefusedError
 from ckptdoctor.repair.support.whole_numbers import whole_numbers
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import known_or
 
 __all__ = ["propose"]
 
@@ -25,8 +25,7 @@ def propose(case: Case, name: str, to: str) -> Proposed:
     info = case.checkpoint.tensors[name]
     if to == "I64" and info.dtype == "BOOL":
         raise RefusedError("flags", name=name)
-    confirmed = case.facts.vocab.confirmed
-    proven = to == "BOOL" or not (isinstance(confirmed, Unknown) or confirmed is None)
+    proven = to == "BOOL" or known_or(case.facts.vocab.confirmed, None) is not None
     values = whole_numbers(case.checkpoint, info, proven=proven)
     if to == "BOOL" and not bool(((values == 0) | (values == 1)).all()):
         raise RefusedError("no_mask", name=name)

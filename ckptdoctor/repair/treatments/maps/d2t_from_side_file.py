@@ -10,7 +10,7 @@ from ckptdoctor.facts.vocabulary.side_maps import read_side_map
 from ckptdoctor.repair.edits import AddTensor
 from ckptdoctor.repair.plan.case import Case, Proposed, RefusedError
 from ckptdoctor.text import listing, show
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import Unknown, known_or
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,8 +32,8 @@ def propose(case: Case, files: tuple[str, ...]) -> Proposed:
     draft, vocab, named = case.facts.draft, case.facts.vocab, listing(files)
     if vocab.d2t is not None:
         raise RefusedError("stored", files=named)
-    head, size = draft.head, vocab.size
-    if isinstance(head, Unknown) or head is None:
+    head, size = known_or(draft.head, None), vocab.size
+    if head is None:
         raise RefusedError("no_head", files=named)
     if isinstance(size, Unknown):
         raise RefusedError("sizes", name=named)
@@ -91,8 +91,8 @@ def _are_ids(ids: IntArray, size: int) -> bool:
 
 def _marks(case: Case, mask: npt.NDArray[np.bool_]) -> bool:
     """Whether the stored t2d marks the same ids as `mask`, as far as it reaches."""
-    t2d = case.facts.vocab.t2d
-    if isinstance(t2d, Unknown) or t2d is None:
+    t2d = known_or(case.facts.vocab.t2d, None)
+    if t2d is None:
         return False
     stored = case.checkpoint.integers(t2d.name)
     if isinstance(stored, Unknown):

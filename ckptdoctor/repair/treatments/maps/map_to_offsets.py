@@ -11,7 +11,7 @@ from ckptdoctor.facts.vocabulary.map_readings import MapReading
 from ckptdoctor.repair.edits import ReplaceTensor
 from ckptdoctor.repair.plan.case import Case, Proposed, RefusedError
 from ckptdoctor.repair.support.whole_numbers import whole_numbers
-from ckptdoctor.unknown import Known, Unknown
+from ckptdoctor.unknown import Known, Unknown, known_or
 
 __all__ = ["propose"]
 
@@ -28,8 +28,8 @@ def propose(case: Case) -> Proposed:
     import numpy as np
 
     vocab = case.facts.vocab
-    stored, reading = vocab.d2t, vocab.map
-    if isinstance(stored, Unknown) or stored is None or reading is None:
+    stored, reading = known_or(vocab.d2t, None), vocab.map
+    if stored is None or reading is None:
         raise RefusedError("unread")
     decided = _by_heads(case.facts.heads, reading)
     factor = _factor(reading, stored.name) if decided is None else decided

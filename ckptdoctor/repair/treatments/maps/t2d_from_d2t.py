@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ckptdoctor.repair.edits import AddTensor, Edit, ReplaceTensor
 from ckptdoctor.repair.plan.case import Case, Proposed, RefusedError
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import Unknown, known_or
 
 if TYPE_CHECKING:
     from ckptdoctor.facts.vocabulary.vocab import VocabMap
@@ -60,11 +60,11 @@ def propose(case: Case) -> Proposed:
 
 def _refuse_dispute(case: Case) -> None:
     """Refuse while the draft's embedding, or the target beside a stored mask, speaks against vocab_size."""
-    vocab, embedding, target = case.facts.vocab, case.facts.draft.embedding, case.facts.target
+    vocab, embedding, target = case.facts.vocab, known_or(case.facts.draft.embedding, None), case.facts.target
     sizes = {"vocab_size": vocab.claimed_size}
-    if not isinstance(embedding, Unknown) and embedding is not None:
+    if embedding is not None:
         sizes[f"rows of {embedding.name}"] = embedding.rows
-    wanted = None if target is None or isinstance(target.vocab_size, Unknown) else target.vocab_size
+    wanted = None if target is None else known_or(target.vocab_size, None)
     if not isinstance(vocab.t2d, Unknown) and vocab.t2d is not None and vocab.t2d.length == wanted:
         sizes[f"the target's vocab_size and the entries of {vocab.t2d.name}"] = wanted
     if vocab.claimed_size is not None and len(set(sizes.values())) > 1:

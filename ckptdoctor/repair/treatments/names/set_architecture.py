@@ -52,7 +52,7 @@ def _refuse_guess(case: Case) -> None:
 def _names(case: Case) -> list[str]:
     """The names of classes for this kind of draft: those that trainers write, then those that a named engine has."""
     draft = case.facts.draft
-    kinds = {draft.algorithm, "eagle3"} if draft.algorithm == "peagle" else {draft.algorithm}
+    kinds = {draft.algorithm, *draft.kind.serves_as}
     known = knowledge().architectures
     named = [contract for contract, _ in case.engines]
     asked = named or [c for c in contracts().values() if c.raw.get("in_scans")]

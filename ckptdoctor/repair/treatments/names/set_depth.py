@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ckptdoctor.repair.edits import Edit, SetConfig
 from ckptdoctor.repair.plan.case import Case, Proposed, RefusedError
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import known_or
 
 __all__ = ["propose"]
 
@@ -20,8 +20,8 @@ def propose(case: Case) -> Proposed:
     are fewer than declared and the number is not that of the target: a conversion may have lost the others.
     """
     draft = case.facts.draft
-    stored, names, key = draft.depth_stored, draft.names, draft.depth_claimed_key
-    if isinstance(stored, Unknown) or isinstance(names, Unknown) or key is None or not stored:
+    stored, names, key = known_or(draft.depth_stored, 0), known_or(draft.names, None), draft.depth_claimed_key
+    if names is None or key is None or not stored:
         raise RefusedError("unread")
     gap = next((m.where for m in names.missing if m.whole), None)
     if gap is not None:

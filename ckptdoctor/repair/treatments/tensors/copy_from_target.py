@@ -11,7 +11,7 @@ from __future__ import annotations
 from ckptdoctor.facts.vocabulary.vocab import VocabMap
 from ckptdoctor.repair.edits import CopyTensor
 from ckptdoctor.repair.plan.case import Case, Proposed, RefusedError
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import Unknown, known_or
 
 __all__ = ["propose"]
 
@@ -51,8 +51,8 @@ def propose(case: Case) -> Proposed:
 
 def _rows(vocab: VocabMap) -> tuple[int, ...]:
     """The target ids in the order of d2t; refused unless it is right and of one reading."""
-    reading, d2t = vocab.map, vocab.d2t
-    if isinstance(d2t, Unknown) or d2t is None or reading is None:
+    reading, d2t = vocab.map, known_or(vocab.d2t, None)
+    if d2t is None or reading is None:
         raise RefusedError("no_map")
     sure = reading.confirmed == 1 or reading.verdict == "zeros_first" or reading.readings == (1,)
     if reading.verdict not in _RIGHT or not sure or not d2t.integer or not vocab.lengths_agree:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ckptdoctor.repair.edits import DropTensor
 from ckptdoctor.repair.plan.case import Case, Proposed, RefusedError
-from ckptdoctor.unknown import Unknown
+from ckptdoctor.unknown import Unknown, known_or
 
 __all__ = ["propose"]
 
@@ -18,10 +18,10 @@ def propose(case: Case) -> Proposed:
     """The draft's embedding left out. Refused for another width or vocabulary than the target's, and where it was
     trained by itself."""
     draft, target = case.facts.draft, case.facts.target
-    embedding = draft.embedding
-    if isinstance(embedding, Unknown) or embedding is None:
+    embedding = known_or(draft.embedding, None)
+    if embedding is None:
         raise RefusedError("none")
-    if draft.flags.embed_requires_grad is True or draft.algorithm == "peagle":
+    if draft.flags.embed_requires_grad is True or draft.kind.trains_embedding:
         raise RefusedError("trained", name=embedding.name)
     width = target.hidden_size if target is not None else Unknown("the target")
     if isinstance(width, Unknown) or width != embedding.columns:

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from ckptdoctor.facts.naming.canonical import Named
 from ckptdoctor.repair.edits import DropTensor
 from ckptdoctor.repair.plan.case import Case, Proposed, RefusedError
-from ckptdoctor.repair.plan.choosing import ORDER
 from ckptdoctor.repair.support.alike import alike
 from ckptdoctor.repair.support.layouts import named_tensors
 from ckptdoctor.unknown import Unknown
@@ -68,7 +67,7 @@ def _dropped(rivals: dict[str, list[Named]], wanted: Sequence[_Style]) -> tuple[
 
 def _served(case: Case, edits: Sequence[DropTensor]) -> tuple[int, int]:
     """How the named engines would serve: the worst outcome, then all of them together."""
-    outcomes = [ORDER[plan.outcome] for plan in case.plans_after(edits)]
+    outcomes = [plan.outcome.worth for plan in case.plans_after(edits)]
     return min(outcomes), sum(outcomes)
 
 

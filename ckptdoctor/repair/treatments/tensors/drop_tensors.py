@@ -73,7 +73,7 @@ def _refuse_parts(names: Sequence[str], named: Mapping[str, Named], kind: str) -
 def _is_named(draft: Draft) -> bool:
     """Whether the config says the kind of the draft as well; P-EAGLE goes by the classes of EAGLE-3."""
     said = {draft.architecture.algorithm, draft.architecture.format_algorithm}
-    return draft.algorithm in said or (draft.algorithm == "peagle" and "eagle3" in said)
+    return not {draft.algorithm, *draft.kind.serves_as}.isdisjoint(said)
 
 
 def _lacking(draft: Draft) -> str | None:
