@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
-
 __all__ = [
     "CannotExamineError",
     "CkptdoctorError",
@@ -32,8 +30,10 @@ if TYPE_CHECKING:
     from ckptdoctor.examining import scan
     from ckptdoctor.findings import Confidence, Examination, Finding, Severity
     from ckptdoctor.repair.fixing import fix
+    from ckptdoctor.version import __version__
 
 _HOMES = {
+    "__version__": "ckptdoctor.version",
     "CannotExamineError": "ckptdoctor.errors",
     "CkptdoctorError": "ckptdoctor.errors",
     "UsageError": "ckptdoctor.errors",

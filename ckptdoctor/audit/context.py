@@ -12,11 +12,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ckptdoctor import __version__
 from ckptdoctor.audit.places import mark_of
 from ckptdoctor.audit.work import Setup
 from ckptdoctor.planning import chosen_engines
 from ckptdoctor.resources import rules_dir
+from ckptdoctor.version import __version__
 
 __all__ = ["context_of", "rules_mark"]
 

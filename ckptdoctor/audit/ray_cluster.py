@@ -139,7 +139,7 @@ def _on_worker(
     """On a worker: the outcome (`done`, `timed_out`, `other`) and the value."""
     import ray
 
-    from ckptdoctor import __version__
+    from ckptdoctor.version import __version__
 
     if rules_mark() != rules:
         return "other", __version__

@@ -8,11 +8,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ckptdoctor import __version__
 from ckptdoctor.audit.pairing import Model, Models, Pairing, Wants
 from ckptdoctor.audit.places import Place
 from ckptdoctor.findings import Severity
 from ckptdoctor.report.scan.json_report import as_plain
+from ckptdoctor.version import __version__
 
 __all__ = ["NOT_EXAMINED", "Row", "as_line", "is_row", "model_in", "row_for", "row_id", "still_paired"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ckptdoctor import __version__
 from ckptdoctor.audit.summary import SHOWN, Summary
 from ckptdoctor.audit.summary_text import OUTCOMES, headline, tally
 from ckptdoctor.errors import UsageError
 from ckptdoctor.text import show
+from ckptdoctor.version import __version__
 
 __all__ = ["need_jinja", "render_html"]
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ckptdoctor import __version__
 from ckptdoctor.checkpoint.hub_errors import TransientError, answer_problem, hub_problems, need_hub
 from ckptdoctor.checkpoint.remote import RemoteError, RemoteFile, RemoteFolder, attach
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.text import plural, show
+from ckptdoctor.version import __version__
 
 __all__ = ["HubFile", "HubRepository", "hub_folder", "hub_name", "hub_repository"]
 

@@ -135,7 +135,7 @@ def build(
 
 def built_data(built: Built) -> dict[str, Any]:
     """What vocab.json and `build --format json` say: what was chosen, and why."""
-    from ckptdoctor import __version__
+    from ckptdoctor.version import __version__
 
     source, kind, total = built.counts
     return {

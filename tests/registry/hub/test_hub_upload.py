@@ -21,7 +21,8 @@ pytest.importorskip("huggingface_hub")
 
 from huggingface_hub import CommitOperationAdd, CommitOperationCopy, CommitOperationDelete, HfApi
 
-from ckptdoctor.registry.hub.upload import RefusedUploadError, guard, guarded, guarded_argument
+from ckptdoctor.registry.hub.judging import RefusedUploadError
+from ckptdoctor.registry.hub.upload import guard, guarded, guarded_argument
 
 # The client's own use of its HTTP library.
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=<...>' to upload raw bytes:DeprecationWarning")
