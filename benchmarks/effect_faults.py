@@ -17,7 +17,7 @@ from ckptdoctor.probe.network.anatomy import Anatomy
 from ckptdoctor.probe.network.chains import target_ids
 from ckptdoctor.probe.network.network import Network
 from ckptdoctor.probe.samples.samples import Samples
-from ckptdoctor.probe.search.wiring import Wiring
+from ckptdoctor.probe.wiring import Wiring
 
 __all__ = ["FAULTS", "Bench", "Fault"]
 

@@ -27,13 +27,12 @@ __all__ = [
 
 if TYPE_CHECKING:
     from ckptdoctor.errors import CannotExamineError, CkptdoctorError, UsageError
-    from ckptdoctor.examining import scan
     from ckptdoctor.findings import Confidence, Examination, Finding, Severity
     from ckptdoctor.repair.fixing import fix
+    from ckptdoctor.scanning import scan
     from ckptdoctor.version import __version__
 
 _HOMES = {
-    "__version__": "ckptdoctor.version",
     "CannotExamineError": "ckptdoctor.errors",
     "CkptdoctorError": "ckptdoctor.errors",
     "UsageError": "ckptdoctor.errors",
@@ -42,7 +41,8 @@ _HOMES = {
     "Finding": "ckptdoctor.findings",
     "Severity": "ckptdoctor.findings",
     "fix": "ckptdoctor.repair.fixing",
-    "scan": "ckptdoctor.examining",
+    "scan": "ckptdoctor.scanning",
+    "__version__": "ckptdoctor.version",
 }
 
 

@@ -1,91 +1,47 @@
-"""The examination from a path to a report: open, describe, simulate, judge."""
+"""The examination, from a path to a survey: open, describe, simulate, judge. What may be done about it comes later."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import date
-from functools import lru_cache
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ckptdoctor.checkpoint import Checkpoint, open_checkpoint
 from ckptdoctor.checkpoint.remote import RemoteError, at_hub, remote_at
-from ckptdoctor.claims import of_plans, of_ranges
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.everywhere import Everywhere, everywhere
-from ckptdoctor.facts import FACT_NAMES, Facts, Target, describe, read_target
+from ckptdoctor.facts import FACT_NAMES, Facts, Target, describe
 from ckptdoctor.facts.asked import NOTHING_ASKED, Asked
-from ckptdoctor.findings import About, Confidence, Examination, Finding, Picture, Report
-from ckptdoctor.launch.files import read_launch
-from ckptdoctor.planning import Chosen, better_releases, chosen_engines, newest_plans, serving_block
-from ckptdoctor.policy import NO_POLICY, Baseline, Policy, applied, check_rules
-from ckptdoctor.report.plan.as_json import plan_data
-from ckptdoctor.resources import rules_dir
-from ckptdoctor.rulebook import Judgement, Rule, RuleBook, judge, judge_plans, load_rules
+from ckptdoctor.findings import Confidence, Finding, ServingRange
+from ckptdoctor.planning import Chosen, better_releases, newest_plans, serving_block
+from ckptdoctor.rulebook import Judgement, Rule, RuleBook, judge, judge_plans
 from ckptdoctor.serving import LoadPlan, load_plan
 from ckptdoctor.serving.plan import RESTS_ON
-from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance, provenance_of
-from ckptdoctor.summary import draft_summary, next_commands, target_summary, title
+from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.text import show
-from ckptdoctor.tokencounts.token_counts import TokenCounts, read_token_counts
-from ckptdoctor.unknown import Unknown
 
-__all__ = ["RULE_NAMES", "Survey", "counts_for", "examine", "examine_paths", "rulebook", "scan", "survey"]
+__all__ = ["RULE_NAMES", "Survey", "doubts", "examine", "survey"]
 
 RULE_NAMES = {**FACT_NAMES, "plan": LoadPlan, "everywhere": Everywhere}
 """The roots of expressions in rules; `plan` only in rules of scope `serving`, `everywhere` in those of that scope."""
 
 
-@lru_cache(maxsize=8)
-def rulebook(user: tuple[Path, ...] = ()) -> RuleBook:
-    """The shipped rules and those of the folders `user`. Raises `UsageError` for a bad user rule."""
-    if not user:
-        return load_rules(rules_dir(), names=RULE_NAMES)
-    from ckptdoctor.repair.plan.treatments_known import treatment_arguments  # only the rules of a person are checked
-
-    return load_rules(rules_dir(), user, names=RULE_NAMES, treatments=treatment_arguments())
-
-
-def scan(
-    path: str | Path,
-    *,
-    target: str | Path | None = None,
-    engines: Sequence[str] = (),
-    launch: str | None = None,
-    token_counts: str | Path | None = None,
-    deep: bool = False,
-    against: str | Path | None = None,
-    rules: Sequence[Path] = (),
-    select: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    trained_with: str | None = None,
-    captured_with: str | None = None,
-) -> Examination:
-    """Examine one checkpoint.
-
-    `target` is the target's folder or config; `engines` are releases to judge it for (`sglang==0.5.9`,
-    `vllm`, `installed`); `launch` is the command that starts the server; `token_counts` is a file of token counts,
-    token ids or text; with `deep` values of weights are read too; `against` is another copy of the draft to compare
-    them with, and implies `deep`; `rules` are folders of further rules; `select` and `ignore` take rule ids, names or
-    families; `trained_with` and `captured_with` say what gave the ids of the captured layers and the states of the
-    training (`specforge`, `sglang==0.5.14`). Raises `CannotExamineError` when there is nothing to examine or the counts
-    cannot be read, and `UsageError` for an unknown rule or engine.
-    """
-    chosen = rulebook(tuple(rules)).select(select, ignore)
-    known_target = read_target(str(target)) if target is not None else None
-    asked = _asked([str(path)], known_target, launch, token_counts, deep, against)
-    said = provenance_of(trained_with, captured_with)
-    return examine(str(path), known_target, chosen, engines, asked, provenance=said)
-
-
 @dataclass(frozen=True)
 class Survey:
-    """What is known of one checkpoint before anything is reported: facts, the plans of the named engines, findings."""
+    """What is known of one checkpoint before anything is reported.
+
+    `plans` are those of the releases that were named. Of a whole examination also: `serving`, how all releases serve
+    the draft where none was named; `unserved`, what is found of all of them together; `newest`, the plans of the newest
+    ones where pictures were asked for.
+    """
 
     checkpoint: Checkpoint
     facts: Facts
     plans: tuple[LoadPlan, ...]
     judgement: Judgement
+    serving: tuple[ServingRange, ...] = ()
+    unserved: tuple[Finding, ...] = ()
+    newest: tuple[LoadPlan, ...] = ()
 
 
 def survey(
@@ -101,7 +57,7 @@ def survey(
     judgement = judge(rules, facts.roots(), facts.uncertain)
     plans = [load_plan(facts, contract, release, asked.launch, provenance) for contract, release, _ in engines]
     plans = [better_releases(facts, plan, asked.launch, provenance) for plan in plans]
-    served = judge_plans(rules, facts.roots(), [(f"{p.engine}=={p.version}", p, _doubts(facts, p)) for p in plans])
+    served = judge_plans(rules, facts.roots(), [(f"{p.engine}=={p.version}", p, doubts(facts, p)) for p in plans])
     together = Judgement(
         tuple(sorted((*judgement.findings, *served.findings), key=lambda f: (-f.severity.rank, f.rule))),
         (*judgement.skipped, *served.skipped),
@@ -113,69 +69,27 @@ def examine(
     path: str,
     target: Target | None,
     rules: Sequence[Rule] | RuleBook,
-    engines: Sequence[str] = (),
+    engines: Sequence[Chosen] = (),
     asked: Asked = NOTHING_ASKED,
     illustrated: bool = False,
     provenance: Provenance = NOTHING_SAID,
-) -> Examination:
-    """Examine the checkpoint at `path` with these rules, for these engine releases. Raises `CannotExamineError`.
+) -> Survey:
+    """Open the checkpoint at `path` and survey it, for these releases or else for all. Raises `CannotExamineError`.
 
-    `illustrated` asks for pictures, too, and for the whole plans of the newest releases where no engine is named.
+    `illustrated` asks for the whole plans of the newest releases, too, where no engine is named.
     """
-    chosen = chosen_engines(engines)
     if asked.deep:
         _refuse_values_from_afar(path, target)
     try:
-        checkpoint = open_checkpoint(path, remote=True)
-        found = survey(checkpoint, target, rules, chosen, asked, provenance)
+        found = survey(open_checkpoint(path, remote=True), target, rules, engines, asked, provenance)
     except RemoteError as error:
         raise CannotExamineError(str(error)) from None
-    if checkpoint.commit is not None and "@" not in path:
-        path = f"{path}@main"
-    facts, plans = found.facts, found.plans
-    serving = () if plans else serving_block(facts, asked.launch, provenance)
+    facts = found.facts
+    serving = () if found.plans else serving_block(facts, asked.launch, provenance)
     overall = everywhere(facts, serving, found.judgement.findings, asked.launch, provenance)
     unserved = judge(rules, {**facts.roots(), "everywhere": overall}, facts.uncertain, "everywhere")
-    findings = (*_with_repairs(found, target, rules, chosen, asked, provenance), *unserved.findings)
-    judgement = Judgement(tuple(sorted(findings, key=lambda f: (-f.severity.rank, f.rule))), found.judgement.skipped)
-    newest = newest_plans(facts, asked.launch, provenance) if illustrated and not plans else ()
-    return Examination(
-        path=path,
-        title=title(facts) if checkpoint.commit is None else f"{title(facts)}, commit {checkpoint.commit[:12]}",
-        draft=draft_summary(facts),
-        target=target_summary(facts.target),
-        findings=judgement.findings,
-        skipped=judgement.skipped,
-        plans=of_plans([plan_data(plan) for plan in plans], judgement.findings),
-        serving=of_ranges(serving, judgement.findings),
-        next_commands=next_commands(
-            path,
-            target,
-            judgement,
-            {rule.id for rule in rulebook()},
-            engines,
-            facts.files.whole_folder,
-            asked.deep,
-            provenance,
-            None if asked.launch is None else asked.launch.text,
-        ),
-        pictures=_pictures(path, facts, asked) if illustrated else (),
-        caveats=tuple(remark for _, _, remark in chosen if remark is not None),
-        newest=of_plans([plan_data(plan) for plan in newest], judgement.findings),
-    )
-
-
-def _pictures(path: str, facts: Facts, asked: Asked) -> tuple[Picture, ...]:
-    """The picture of the draft vocabulary, where there is a map or a coverage to see."""
-    if facts.vocab.map is None and isinstance(facts.coverage, Unknown):
-        return ()
-    # Imported here: a report without pictures must not pay for them.
-    from ckptdoctor.report.vocab.picture import picture
-    from ckptdoctor.vocab.page import page_from
-
-    drawn = picture(page_from(path, title(facts), facts, asked.counts))
-    covered = "" if isinstance(facts.coverage, Unknown) else ", and how much of real text it covers"
-    return (Picture(f"Where the draft vocabulary lies in the target's{covered}", drawn),)
+    newest = newest_plans(facts, asked.launch, provenance) if illustrated and not found.plans else ()
+    return replace(found, serving=serving, unserved=unserved.findings, newest=newest)
 
 
 def _refuse_values_from_afar(path: str, target: Target | None) -> None:
@@ -190,53 +104,9 @@ def _refuse_values_from_afar(path: str, target: Target | None) -> None:
         raise CannotExamineError(f"{there.told}: {why}; upload the whole draft in one commit")
 
 
-def _asked(
-    paths: Sequence[str],
-    target: Target | None,
-    launch: str | None,
-    token_counts: str | Path | None,
-    deep: bool,
-    against: str | Path | None,
-) -> Asked:
-    return Asked(
-        launch=read_launch(launch) if launch is not None else None,
-        counts=counts_for(str(token_counts), target, paths) if token_counts is not None else None,
-        deep=deep or against is not None,
-        against=open_checkpoint(str(against)) if against is not None else None,
-    )
-
-
-def counts_for(path: str, target: Target | None, drafts: Sequence[str] = ()) -> TokenCounts:
-    """The token counts in `path`; text is read with the tokenizer.json of the target, else of the only draft.
-
-    Raises `CannotExamineError`.
-    """
-    folders = [target.root] if target is not None and target.root is not None else []
-    folders += [Path(draft) for draft in drafts] if len(drafts) == 1 else []
-    places = [folder / "tokenizer.json" for folder in folders]
-    return read_token_counts(path, next((place for place in places if place.is_file()), None))
-
-
-def _with_repairs(
-    found: Survey,
-    target: Target | None,
-    rules: Sequence[Rule] | RuleBook,
-    engines: Sequence[Chosen],
-    asked: Asked,
-    provenance: Provenance,
-) -> tuple[Finding, ...]:
-    """The findings with what a repair would really do, or why it would not."""
-    if not any(finding.fix for finding in found.judgement.findings):
-        return found.judgement.findings
-    # Imported here: most drafts have nothing that could be repaired.
-    from ckptdoctor.repair.plan.outlook import with_repairs
-
-    return with_repairs(found, target, rules, engines, asked, provenance)
-
-
-def _doubts(facts: Facts, plan: LoadPlan) -> dict[str, Confidence]:
+def doubts(facts: Facts, plan: LoadPlan) -> dict[str, Confidence]:
     """Facts of a plan that rest on contract entries which were read and not executed."""
-    doubts = dict(facts.uncertain)
+    found = dict(facts.uncertain)
     executed = {
         "loading": plan.loading_executed,
         "capture": plan.capture_executed,
@@ -245,62 +115,5 @@ def _doubts(facts: Facts, plan: LoadPlan) -> dict[str, Confidence]:
     }
     for part, sure in executed.items():
         if not sure:
-            doubts |= {f"plan.{name}": Confidence.LIKELY for name in RESTS_ON[part]}
-    return doubts
-
-
-def examine_paths(
-    paths: Sequence[str],
-    *,
-    target: str | None,
-    rules: Sequence[Path],
-    select: Sequence[str],
-    ignore: Sequence[str],
-    engines: Sequence[str] = (),
-    launch: str | None = None,
-    token_counts: str | None = None,
-    deep: bool = False,
-    against: str | None = None,
-    policy: Policy = NO_POLICY,
-    baseline: Baseline | None = None,
-    illustrated: bool = False,
-    trained_with: str | None = None,
-    captured_with: str | None = None,
-) -> Report:
-    """Examine several paths with the same target and rules; a path that cannot be examined does not stop the others.
-
-    What `policy` asks for holds where the other arguments leave it open; its exceptions and the findings of `baseline`
-    are set aside. `illustrated` asks for pictures and for the whole plans of the newest releases, too.
-
-    Raises `CannotExamineError` when the target, the token counts or the other copy cannot be read, `UsageError` for bad
-    or unknown rules and engines.
-    """
-    book = rulebook((*policy.rules, *rules))
-    check_rules(policy, book)
-    chosen = book.select(select, ignore)
-    place = target if target is not None else policy.target
-    known_target = read_target(place) if place is not None else None
-    asked = _asked(paths, known_target, launch or policy.launch, token_counts, deep or policy.deep, against)
-    named = tuple(engines) or policy.engines
-    provenance = provenance_of(trained_with or policy.trained_with, captured_with or policy.captured_with)
-    chosen_engines(named)
-    done: list[Examination] = []
-    failed: list[tuple[str, str]] = []
-    remarks: dict[str, None] = {}
-    for path in paths:
-        try:
-            found = examine(path, known_target, chosen, named, asked, illustrated, provenance)
-        except CannotExamineError as error:
-            failed.append((path, str(error)))
-            continue
-        judged, said = applied(policy, found, date.today(), baseline)
-        done.append(judged)
-        remarks |= dict.fromkeys(said)
-    source = None if policy.source is None else str(policy.source)
-    return Report(tuple(done), tuple(failed), source, tuple(remarks), policy.fail_on, about(done, chosen))
-
-
-def about(examinations: Iterable[Examination], rules: Iterable[Rule]) -> dict[str, About]:
-    """What reports tell of the rules that fired."""
-    fired = {f.rule for e in examinations for f in (*e.findings, *(item.finding for item in e.ignored))}
-    return {rule.id: About(rule.severity, rule.why, rule.seen_in) for rule in rules if rule.id in fired}
+            found |= {f"plan.{name}": Confidence.LIKELY for name in RESTS_ON[part]}
+    return found

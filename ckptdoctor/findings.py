@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+from ckptdoctor.jsontext import as_plain
 
 __all__ = [
     "About",
@@ -21,6 +25,7 @@ __all__ = [
     "ServingRange",
     "Severity",
     "Skip",
+    "fingerprint",
 ]
 
 
@@ -222,3 +227,11 @@ class Report:
     def count(self, severity: Severity) -> int:
         """How many findings of this severity there are, over all checkpoints."""
         return sum(f.severity is severity for e in self.examinations for f in e.findings)
+
+
+def fingerprint(finding: Finding) -> str:
+    """24 hex digits of the rule, the place (without the line, which moves) and the values seen; not of the words."""
+    place = finding.location
+    parts = [finding.rule, place.file, place.tensor, place.config_key, sorted(finding.engines)]
+    values = json.dumps([*parts, as_plain(finding.evidence)], sort_keys=True, default=str)
+    return hashlib.sha256(values.encode()).hexdigest()[:24]

@@ -1,6 +1,4 @@
-"""The version of this package, in a module that knows no other one: reports and receipts name it."""
-
-from __future__ import annotations
+"""The version of this package. A test holds it to `pyproject.toml`."""
 
 __all__ = ["__version__"]
 

@@ -24,7 +24,7 @@ from generator import (  # noqa: E402
     writers_page,
 )
 
-from ckptdoctor.examining import rulebook  # noqa: E402
+from ckptdoctor.repair.known_rules import rulebook  # noqa: E402
 from ckptdoctor.serving.contracts import contracts  # noqa: E402
 
 WRITTEN = ("acceptance.md", "fix.md", "json.md", "own-rules.md", "probe.md", "serving.md", "vocabulary.md")

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from ckptdoctor.audit.pairing import Model, Models, Pairing, Wants
 from ckptdoctor.audit.places import Place
 from ckptdoctor.findings import Severity
-from ckptdoctor.report.scan.json_report import as_plain
+from ckptdoctor.jsontext import as_plain
 from ckptdoctor.version import __version__
 
 __all__ = ["NOT_EXAMINED", "Row", "as_line", "is_row", "model_in", "row_for", "row_id", "still_paired"]

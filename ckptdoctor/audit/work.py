@@ -20,16 +20,16 @@ from ckptdoctor.checkpoint.by_address import open_remote
 from ckptdoctor.checkpoint.folder import Folder
 from ckptdoctor.checkpoint.weights import find_weights, read_json_file
 from ckptdoctor.errors import CkptdoctorError
-from ckptdoctor.examining import examine, rulebook
 from ckptdoctor.facts import Facts, Target, describe, read_target
 from ckptdoctor.facts.asked import Asked
-from ckptdoctor.findings import Examination, Report
+from ckptdoctor.findings import Examination, Report, fingerprint
 from ckptdoctor.launch.line import parse_launch
 from ckptdoctor.policy import NO_POLICY, Baseline, Policy, applied
-from ckptdoctor.report.marks import fingerprint
+from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.report.scan.confidence import capped
 from ckptdoctor.report.scan.json_report import as_data
 from ckptdoctor.rulebook import Rule, RuleBook
+from ckptdoctor.scanning import examination
 from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.text import show
 
@@ -134,7 +134,7 @@ def _examined(address: str, place: Place, setup: Setup, target: Target | None) -
     asked = Asked(launch=parse_launch(setup.launch) if setup.launch else None, deep=setup.deep)
     rules = _rules(setup.rules, setup.select, setup.ignore)
     try:
-        found = examine(address, target, rules, setup.engines, asked, provenance=setup.provenance)
+        found = examination(address, target, rules, setup.engines, asked, provenance=setup.provenance)
     except CkptdoctorError as error:
         raise type(error)(str(error).replace(address, place.path)) from None
     return replace(found, path=place.path)

@@ -94,6 +94,6 @@ def _log_text(error: BaseException, args: Sequence[str]) -> str:
 
 
 def _version() -> str:
-    from ckptdoctor import __version__
+    from ckptdoctor.version import __version__
 
     return __version__

@@ -27,7 +27,7 @@ def explain(rule: str, rule_dirs: tuple[Path, ...], color: str) -> None:
 
     RULE is an id or a name. The page says what is checked, what a person would see, and what to do.
     """
-    from ckptdoctor.examining import rulebook
+    from ckptdoctor.repair.known_rules import rulebook
     from ckptdoctor.report import surface_for
     from ckptdoctor.report.terminal.render import render_lines
 

@@ -131,7 +131,7 @@ def fix(
 
 def _undo(path: str, out: str | None, fmt: str, color: str, others: tuple[str, ...]) -> None:
     from ckptdoctor.errors import UsageError
-    from ckptdoctor.repair.undo.undo import undo
+    from ckptdoctor.repair.undo import undo
     from ckptdoctor.report import surface_for
     from ckptdoctor.report.fix.as_json import undo_text
     from ckptdoctor.report.fix.as_text import undo_lines

@@ -60,7 +60,7 @@ def _looks_like_path(word: str) -> bool:
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from ckptdoctor import __version__
+        from ckptdoctor.version import __version__
 
         click.echo(f"ckptdoctor {__version__}")
         ctx.exit()

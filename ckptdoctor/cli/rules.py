@@ -25,9 +25,10 @@ __all__ = ["rules"]
 @color_option
 def rules(fmt: str, rule_dirs: tuple[Path, ...], color: str) -> None:
     """List the rules: id, severity and name."""
-    from ckptdoctor.examining import rulebook
+    from ckptdoctor.jsontext import dumps
+    from ckptdoctor.repair.known_rules import rulebook
     from ckptdoctor.report import surface_for
-    from ckptdoctor.report.scan.json_report import SCHEMA_VERSION, dumps
+    from ckptdoctor.report.scan.json_report import SCHEMA_VERSION
     from ckptdoctor.report.terminal.render import render_lines
 
     found = list(rulebook(rule_dirs).rules)

@@ -117,11 +117,11 @@ def scan(
     from dataclasses import replace
 
     from ckptdoctor import policy as policies
-    from ckptdoctor.examining import examine_paths
     from ckptdoctor.outputs import BASELINE, Output, check_places
     from ckptdoctor.report import capped, render, surface_for
     from ckptdoctor.report.reporters import check_format
     from ckptdoctor.report.wording import PATH_LIMIT, failure, total
+    from ckptdoctor.scanning import scan_paths
     from ckptdoctor.whole_file import write_whole
 
     wanted = [_form(text) for text in reports]
@@ -141,7 +141,7 @@ def scan(
     for form in {fmt, *(form for form, _ in wanted)}:
         check_format(form)
     with _reading() if policy.deep or deep or against is not None else nullcontext():
-        examined = examine_paths(
+        examined = scan_paths(
             paths,
             target=target,
             rules=rule_dirs,

@@ -102,8 +102,8 @@ def build(
     Takes the N most frequent tokens, and in any case all special tokens that a chat writes, all end tokens, byte tokens
     and digits. Writes d2t, t2d and, from the target's weights, the rows of its head in the same order.
     """
+    from ckptdoctor.jsontext import dumps
     from ckptdoctor.report import surface_for
-    from ckptdoctor.report.scan.json_report import dumps
     from ckptdoctor.report.terminal.render import render_lines
     from ckptdoctor.report.vocab.build_report import built_lines
     from ckptdoctor.vocab.forced import read_ids

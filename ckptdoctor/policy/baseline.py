@@ -11,8 +11,7 @@ from pathlib import Path
 
 from ckptdoctor.checkpoint.jsonreader import read_json
 from ckptdoctor.errors import CannotExamineError, UsageError
-from ckptdoctor.findings import Examination, Finding
-from ckptdoctor.report.marks import fingerprint
+from ckptdoctor.findings import Examination, Finding, fingerprint
 from ckptdoctor.text import show
 from ckptdoctor.whole_file import write_whole
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ckptdoctor.errors import CannotExamineError
-from ckptdoctor.probe.search.wiring import EMBEDDING, Wiring
+from ckptdoctor.probe.wiring import EMBEDDING, Wiring
 
 if TYPE_CHECKING:
     from ckptdoctor.probe.probing import ProbeResult

@@ -24,7 +24,7 @@ from ckptdoctor.probe.search.readings import Readings
 from ckptdoctor.probe.search.searching import SURE, Found, search
 from ckptdoctor.probe.search.serving_as import Entry, ServedAs, entries_for, served_as
 from ckptdoctor.probe.search.suggesting import readings_for
-from ckptdoctor.probe.search.wiring import Wiring
+from ckptdoctor.probe.wiring import Wiring
 from ckptdoctor.probe.words import boundaries_of
 from ckptdoctor.summary import title
 from ckptdoctor.text import show

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from ckptdoctor.probe.search.wiring import EMBEDDING, Wiring
+from ckptdoctor.probe.wiring import EMBEDDING, Wiring
 from ckptdoctor.resources import rules_dir
 
 __all__ = ["boundaries_of", "probe_words", "said_of", "states_in_words"]

@@ -12,54 +12,22 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ckptdoctor.errors import CkptdoctorError
 from ckptdoctor.publish.copying import CannotReadError, SourceChangedError, SourceGuard, Span
+from ckptdoctor.publish.digests import Compared, FileDigest, SourceDigest, VerificationError
 from ckptdoctor.publish.pieces import Literal, OutputFile, Piece, Range, Stream, Zeros
 from ckptdoctor.publish.writing import guard_of
 from ckptdoctor.text import show
 
-__all__ = ["Compared", "FileDigest", "SourceDigest", "VerificationError", "compare", "compare_size"]
+__all__ = ["compare", "compare_size"]
 
 _CHUNK = 256 << 10
 """Bytes read at once: both sides fit into the cache of a processor."""
 _SHARE = 64 << 20
 """Bytes of a file without digest that one thread takes at a time."""
 _ZEROS = memoryview(bytes(_CHUNK))
-
-
-class VerificationError(CkptdoctorError):
-    """The copy on the disk is not what was to be written (exit 3)."""
-
-
-@dataclass(frozen=True)
-class FileDigest:
-    """A file of the copy, its bytes, and its SHA-256 in hex; None above the limit, see `compare`."""
-
-    name: str
-    size: int
-    sha256: str | None
-
-
-@dataclass(frozen=True)
-class SourceDigest:
-    """A file that the copy is made from, its bytes, and its SHA-256 in hex; None above the limit, see `compare`."""
-
-    path: Path
-    size: int
-    sha256: str | None
-
-
-@dataclass(frozen=True)
-class Compared:
-    """The digests of both sides, and how many bytes of the copy were compared."""
-
-    files: tuple[FileDigest, ...]
-    sources: tuple[SourceDigest, ...]
-    compared: int
 
 
 def compare(

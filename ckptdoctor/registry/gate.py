@@ -11,7 +11,6 @@ from pathlib import Path
 from ckptdoctor.checkpoint.folder import Folder
 from ckptdoctor.checkpoint.weights import find_weights
 from ckptdoctor.errors import CkptdoctorError
-from ckptdoctor.examining import about, examine, rulebook
 from ckptdoctor.facts import read_target
 from ckptdoctor.facts.asked import Asked
 from ckptdoctor.findings import Examination, Report, Severity
@@ -19,7 +18,9 @@ from ckptdoctor.launch.line import parse_launch
 from ckptdoctor.planning import chosen_engines
 from ckptdoctor.policy import NO_POLICY, Policy, applied, check_rules, counts, load_policy, read_baseline
 from ckptdoctor.policy.project import PROJECT_FILES
+from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.resources import rules_dir
+from ckptdoctor.scanning import about, examination
 from ckptdoctor.serving.provenance import provenance_of
 from ckptdoctor.text import listing, plural, show
 
@@ -123,7 +124,7 @@ def judge_tree(root: Path, policy: Policy, shown: str, today: date | None = None
     for folder in folders:
         label = _label(root, folder, shown)
         try:
-            found = examine(str(folder), target, rules, policy.engines, asked, provenance=provenance)
+            found = examination(str(folder), target, rules, policy.engines, asked, provenance=provenance)
         except CkptdoctorError as error:
             failed.append((label, str(error).replace(str(folder), label)))
             continue

@@ -14,8 +14,8 @@ from ckptdoctor.publish.json_style import json_bytes
 from ckptdoctor.publish.pieces import Literal, OutputFile, Piece, Range, Zeros, whole
 from ckptdoctor.publish.tree import Entry, Tree
 from ckptdoctor.repair.edits import AddTensor, CopyTensor
+from ckptdoctor.repair.receipt_reading import RECEIPT_NAME
 from ckptdoctor.repair.state import State, tensor_bytes
-from ckptdoctor.repair.undo.receipt_reading import RECEIPT_NAME
 
 __all__ = ["Assembly", "assemble"]
 

@@ -11,25 +11,27 @@ from pathlib import Path
 
 from ckptdoctor.checkpoint import Checkpoint, open_checkpoint
 from ckptdoctor.errors import UsageError
-from ckptdoctor.examining import Survey, rulebook, survey
+from ckptdoctor.examining import Survey, survey
 from ckptdoctor.facts import Target, read_target
 from ckptdoctor.facts.asked import Asked
 from ckptdoctor.findings import Finding, Severity
 from ckptdoctor.launch.files import read_launch
 from ckptdoctor.planning import chosen_engines
-from ckptdoctor.publish.comparing import VerificationError, compare, compare_size
+from ckptdoctor.publish.comparing import compare, compare_size
 from ckptdoctor.publish.copying import CannotReadError, SourceGuard
+from ckptdoctor.publish.digests import VerificationError
 from ckptdoctor.publish.pieces import Literal, OutputFile, Range
 from ckptdoctor.publish.publishing import Staging, check_out
 from ckptdoctor.publish.tree import Tree, read_tree
 from ckptdoctor.publish.writing import Written, write_files
 from ckptdoctor.repair.assemble import Assembly, assemble
 from ckptdoctor.repair.changes import Change, changes
+from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.repair.plan.case import Proposal
 from ckptdoctor.repair.plan.planner import Options, RepairPlan, plan_repair
 from ckptdoctor.repair.plan.treatments_known import treatment_names
-from ckptdoctor.repair.undo.receipt import receipt_bytes
-from ckptdoctor.repair.undo.receipt_reading import RECEIPT_NAME
+from ckptdoctor.repair.receipt import receipt_bytes
+from ckptdoctor.repair.receipt_reading import RECEIPT_NAME
 from ckptdoctor.rulebook import Rule, RuleBook
 from ckptdoctor.serving.provenance import provenance_of
 from ckptdoctor.text import listing, show

@@ -13,8 +13,8 @@ from typing import Any
 
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
 from ckptdoctor.publish.pieces import Piece, Range, Stream
+from ckptdoctor.repair.memory_mapped import place_in_file
 from ckptdoctor.repair.state import tensor_bytes
-from ckptdoctor.repair.support.memory_mapped import place_in_file
 
 __all__ = ["CHUNK", "pieces_of", "same_view", "unplain"]
 

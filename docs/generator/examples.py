@@ -50,7 +50,7 @@ def _printed(rule: Rule, recipe: Any) -> str:
     """The finding of `rule` on the checkpoint of `recipe`, as the text report has it."""
     from builder import build, counts_file, other_copy
 
-    from ckptdoctor.examining import scan
+    from ckptdoctor.scanning import scan
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, recipe.id)

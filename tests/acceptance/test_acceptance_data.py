@@ -17,7 +17,7 @@ from ckptdoctor.acceptance.knowledge import Band, bands, engines, line_kinds, ra
 from ckptdoctor.acceptance.readings import Reading
 from ckptdoctor.cli.acceptance import acceptance
 from ckptdoctor.cli.main import main
-from ckptdoctor.examining import rulebook
+from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.resources import rules_dir
 
 ALL = [*bands(), *signs()]

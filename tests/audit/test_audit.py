@@ -16,12 +16,12 @@ from ckptdoctor.audit.state import RESULTS, open_state
 from ckptdoctor.audit.summary_html import render_html
 from ckptdoctor.audit.summary_text import headline, render_text
 from ckptdoctor.errors import CannotExamineError
-from ckptdoctor.examining import examine_paths
 from ckptdoctor.policy import load_policy
 from ckptdoctor.report.scan.confidence import capped
 from ckptdoctor.report.scan.json_report import as_data
 from ckptdoctor.report.terminal.surface import Surface
 from ckptdoctor.resources import rules_dir
+from ckptdoctor.scanning import scan_paths
 
 SCHEMA = json.loads((rules_dir() / "schema" / "audit.schema.json").read_text(encoding="utf-8"))
 
@@ -49,7 +49,7 @@ def copy(tree: Path, to: Path) -> Path:
 
 
 def single(path: Path, target: Path | None) -> dict[str, object]:
-    report = examine_paths([str(path)], target=None if target is None else str(target), rules=(), select=(), ignore=())
+    report = scan_paths([str(path)], target=None if target is None else str(target), rules=(), select=(), ignore=())
     return dict(as_data(capped(report))["checkpoints"][0])
 
 

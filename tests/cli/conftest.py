@@ -17,7 +17,7 @@ from ckptdoctor.findings import Confidence, Examination, Finding, Report, Severi
 
 
 class FakeScan:
-    """Stands in for `examine_paths`: remembers its arguments, gives `report` or raises `error`."""
+    """Stands in for `scan_paths`: remembers its arguments, gives `report` or raises `error`."""
 
     def __init__(self) -> None:
         self.report = Report(())
@@ -71,21 +71,21 @@ class FakeScan:
 def fake_scan(monkeypatch: pytest.MonkeyPatch) -> FakeScan:
     fake = FakeScan()
     try:
-        module = importlib.import_module("ckptdoctor.examining")
+        module = importlib.import_module("ckptdoctor.scanning")
     except ImportError:
-        module = types.ModuleType("ckptdoctor.examining")
-        monkeypatch.setitem(sys.modules, "ckptdoctor.examining", module)
-    monkeypatch.setattr(module, "examine_paths", fake, raising=False)
+        module = types.ModuleType("ckptdoctor.scanning")
+        monkeypatch.setitem(sys.modules, "ckptdoctor.scanning", module)
+    monkeypatch.setattr(module, "scan_paths", fake, raising=False)
     return fake
 
 
 @pytest.fixture
 def real_scan() -> Any:
-    """`ckptdoctor.examining` itself; skips while it cannot be imported."""
+    """`ckptdoctor.scanning` itself; skips while it cannot be imported."""
     try:
-        return importlib.import_module("ckptdoctor.examining")
+        return importlib.import_module("ckptdoctor.scanning")
     except ImportError as error:
-        pytest.skip(f"ckptdoctor.examining cannot be imported: {error}")
+        pytest.skip(f"ckptdoctor.scanning cannot be imported: {error}")
 
 
 @pytest.fixture

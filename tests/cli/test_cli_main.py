@@ -173,7 +173,7 @@ def test_help_imports_nothing_heavy() -> None:
         "import sys\n"
         "from ckptdoctor.cli.main import run\n"
         "run(['--help']); run(['--version'])\n"
-        "heavy = 'rich numpy yaml jsonschema simpleeval torch ckptdoctor.examining ckptdoctor.report'\n"
+        "heavy = 'rich numpy yaml jsonschema simpleeval torch ckptdoctor.scanning ckptdoctor.report'\n"
         "print([m for m in heavy.split() if m in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

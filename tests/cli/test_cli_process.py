@@ -20,7 +20,7 @@ import os, sys, time, types
 from ckptdoctor.cli.main import run
 from ckptdoctor.findings import Confidence, Examination, Finding, Report, Severity
 
-def examine_paths(paths, **options):
+def scan_paths(paths, **options):
     what = os.environ["WHAT"]
     if what == "wait":
         print("waiting", file=sys.stderr, flush=True)
@@ -32,9 +32,9 @@ def examine_paths(paths, **options):
     draft = {"algorithm": "eagle3", "dialect": "hf"}
     return Report((Examination(paths[0], "EAGLE-3 draft", draft, None, (finding,) * many, ()),))
 
-module = types.ModuleType("ckptdoctor.examining")
-module.examine_paths = examine_paths
-sys.modules["ckptdoctor.examining"] = module
+module = types.ModuleType("ckptdoctor.scanning")
+module.scan_paths = scan_paths
+sys.modules["ckptdoctor.scanning"] = module
 sys.exit(run())
 """
 

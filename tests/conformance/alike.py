@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ckptdoctor.repair.undo.receipt_reading import RECEIPT_NAME
+from ckptdoctor.repair.receipt_reading import RECEIPT_NAME
 
 __all__ = ["alike"]
 

@@ -12,7 +12,7 @@ import torch
 from ckptdoctor.probe.network.anatomy import Anatomy
 from ckptdoctor.probe.network.anatomy_reading import stated_wiring
 from ckptdoctor.probe.network.network import Memory, Network, open_draft
-from ckptdoctor.probe.search.wiring import Wiring
+from ckptdoctor.probe.wiring import Wiring
 from tests.conformance.trainer_cases import LENGTH, STEPS, Inputs, inputs_of
 
 __all__ = ["FIRST_POSITION", "TOLERANCE", "apart", "run_network"]

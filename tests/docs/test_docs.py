@@ -13,8 +13,10 @@ from types import ModuleType
 import pytest
 from jsonschema import Draft202012Validator
 
-from ckptdoctor.examining import RULE_NAMES, rulebook, scan
+from ckptdoctor.examining import RULE_NAMES
+from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.rulebook import Rule
+from ckptdoctor.scanning import scan
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -18,12 +18,12 @@ from token_files import TEXTS, byte_level, write_ids, write_texts
 
 from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.errors import CannotExamineError
-from ckptdoctor.examining import counts_for, examine_paths, scan
 from ckptdoctor.facts import describe, read_target
 from ckptdoctor.facts.coverage import Coverage, coverage_of
 from ckptdoctor.facts.tokenizer.scripts import script_of
 from ckptdoctor.facts.tokenizer.token_texts import TokenTexts, read_token_texts
 from ckptdoctor.facts.vocabulary.vocab import VocabMap
+from ckptdoctor.scanning import counts_for, scan, scan_paths
 from ckptdoctor.tokencounts.token_counts import TokenCounts
 from ckptdoctor.unknown import Unknown
 
@@ -237,9 +237,7 @@ def test_text_is_read_with_the_tokenizer_of_the_only_draft(draft: Path, tmp_path
 
 def test_counts_that_cannot_be_read_stop_the_whole_scan(draft: Path, tmp_path: Path) -> None:
     with pytest.raises(CannotExamineError, match="no such file or folder"):
-        examine_paths(
-            [str(draft)], target=None, rules=(), select=(), ignore=(), token_counts=str(tmp_path / "none.json")
-        )
+        scan_paths([str(draft)], target=None, rules=(), select=(), ignore=(), token_counts=str(tmp_path / "none.json"))
 
 
 @pytest.mark.parametrize("recipe", [r for r in RECIPES.values() if r.token_counts is not None], ids=lambda r: r.id)

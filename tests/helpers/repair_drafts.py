@@ -10,9 +10,9 @@ import numpy as np
 from safetensors import safe_open
 
 from ckptdoctor.checkpoint import open_checkpoint
-from ckptdoctor.examining import rulebook
 from ckptdoctor.facts import read_target
 from ckptdoctor.planning import chosen_engines
+from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.repair.plan.planner import Options, RepairPlan, plan_repair
 
 __all__ = ["fingerprint", "plan_of", "read_with_safetensors", "tensor_bytes"]

@@ -15,13 +15,14 @@ from builder.draft import Draft, Tensor
 from builder.values import bools, decode, floats, integers
 
 from ckptdoctor.checkpoint import open_checkpoint
-from ckptdoctor.examining import rulebook, survey
+from ckptdoctor.examining import survey
 from ckptdoctor.facts import read_target
 from ckptdoctor.planning import chosen_engines
+from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.repair.plan.case import Case, Proposal, Refusal
 from ckptdoctor.repair.plan.planner import Options, RepairPlan, plan_repair
 from ckptdoctor.repair.plan.proposing import proposed
-from ckptdoctor.repair.undo.receipt_reading import earlier_of
+from ckptdoctor.repair.receipt_reading import earlier_of
 from ckptdoctor.serving.provenance import provenance_of
 
 __all__ = [

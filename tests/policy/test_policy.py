@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ckptdoctor.errors import UsageError
-from ckptdoctor.examining import rulebook
 from ckptdoctor.findings import Confidence, Examination, Finding, Location, Report, Severity
 from ckptdoctor.policy import (
     NO_POLICY,
@@ -21,6 +20,7 @@ from ckptdoctor.policy import (
     read_baseline,
     write_baseline,
 )
+from ckptdoctor.repair.known_rules import rulebook
 
 TODAY = date(2026, 11, 30)
 WHOLE = """

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from ckptdoctor.publish.comparing import VerificationError, compare, compare_size
+from ckptdoctor.publish.comparing import compare, compare_size
 from ckptdoctor.publish.copying import CannotReadError, SourceChangedError, SourceGuard
+from ckptdoctor.publish.digests import VerificationError
 from ckptdoctor.publish.pieces import Literal, OutputFile, Range, Stream, Zeros, whole
 from ckptdoctor.publish.writing import CannotWriteError, guard_of, write_files
 from ckptdoctor.text import show

@@ -28,13 +28,14 @@ from repair_drafts import fingerprint
 from ckptdoctor.checkpoint import jsonscan, read_json
 from ckptdoctor.errors import CannotExamineError, CkptdoctorError, UsageError
 from ckptdoctor.publish import publishing
-from ckptdoctor.publish.comparing import VerificationError, compare
+from ckptdoctor.publish.comparing import compare
+from ckptdoctor.publish.digests import VerificationError
 from ckptdoctor.publish.pieces import OutputFile, Range
 from ckptdoctor.publish.publishing import Staging, check_out
 from ckptdoctor.publish.writing import CannotWriteError, guard_of, write_files
 from ckptdoctor.repair.fixing import fix
-from ckptdoctor.repair.undo.receipt_reading import RECEIPT_NAME
-from ckptdoctor.repair.undo.undo import undo
+from ckptdoctor.repair.receipt_reading import RECEIPT_NAME
+from ckptdoctor.repair.undo import undo
 from ckptdoctor.report import surface_for
 
 KILLS = int(os.environ.get("CKPTDOCTOR_KILLS", "4"))
@@ -431,7 +432,7 @@ def test_a_comparison_on_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.M
 def test_no_way_back_is_promised_where_there_is_none(
     source: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ckptdoctor.repair.undo import way_back
+    from ckptdoctor.repair import way_back
     from ckptdoctor.report.fix.as_text import fix_lines
     from ckptdoctor.report.terminal.render import render_lines
 

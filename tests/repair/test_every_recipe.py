@@ -12,16 +12,17 @@ from recipe_cases import RECIPES, TRAINERS, Built, need_torch
 from repair_drafts import fingerprint, read_with_safetensors
 
 from ckptdoctor.errors import CkptdoctorError
-from ckptdoctor.examining import examine, rulebook
 from ckptdoctor.facts import read_target
 from ckptdoctor.facts.asked import Asked
 from ckptdoctor.findings import Severity
 from ckptdoctor.launch.files import read_launch
 from ckptdoctor.repair.edits import AddTensor, CastTensor, CopyTensor, DropTensor, RenameTensor, ReplaceTensor
 from ckptdoctor.repair.fixing import Outcome, fix
-from ckptdoctor.repair.undo.receipt_reading import RECEIPT_NAME
-from ckptdoctor.repair.undo.undo import undo
+from ckptdoctor.repair.known_rules import rulebook
+from ckptdoctor.repair.receipt_reading import RECEIPT_NAME
+from ckptdoctor.repair.undo import undo
 from ckptdoctor.resources import rules_dir
+from ckptdoctor.scanning import examination
 from ckptdoctor.serving.provenance import Provenance, provenance_of
 
 SICK = [r for r in RECIPES.values() if r.wrong is not None]
@@ -39,7 +40,7 @@ def fixed(recipe: Recipe, folder: Path, out: Path, **more: object) -> Outcome:
 def scanned(recipe: Recipe, folder: Path, said: Provenance | None = None) -> set[tuple[str, str]]:
     """The findings of a scan; `said` of the ids in this folder, or else what the recipe says of the training."""
     place = folder / "target" if recipe.target is not None else None
-    found = examine(
+    found = examination(
         str(folder), read_target(str(place)) if place is not None else None, rulebook(), recipe.engines,
         Asked(launch=read_launch(recipe.launch) if recipe.launch is not None else None, deep=recipe.deep),
         provenance=said or provenance_of(recipe.trained_with, recipe.captured_with),

@@ -13,8 +13,9 @@ from click.testing import CliRunner
 from recipe_cases import RECIPES, SHARED, TRAINERS, Built, need_torch
 
 from ckptdoctor.cli.main import main
-from ckptdoctor.examining import rulebook, scan
 from ckptdoctor.findings import Examination, Finding, Severity
+from ckptdoctor.repair.known_rules import rulebook
+from ckptdoctor.scanning import scan
 
 SICK = Path(__file__).resolve().parents[2] / "fixtures" / "sick"
 INPUTS = SHARED / "cases" / "inputs"

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from recipe_cases import RECIPES, scan_of
 
-from ckptdoctor.examining import scan
+from ckptdoctor.scanning import scan
 
 DOCUMENTED = [
     (row["draft"], row["line"])

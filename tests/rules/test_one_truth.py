@@ -15,12 +15,14 @@ from recipe_cases import RECIPES, SHARED, Built, need_torch, recipe_params
 
 from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.claims import claimed, of_plans, of_ranges
-from ckptdoctor.examining import _asked, _doubts, rulebook
+from ckptdoctor.examining import doubts
 from ckptdoctor.facts import describe, read_target
 from ckptdoctor.findings import Claim, Confidence, Finding, ServingRange, Severity
 from ckptdoctor.planning import chosen_engines
+from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.report.plan.as_json import plan_data
 from ckptdoctor.rulebook import judge, judge_plans
+from ckptdoctor.scanning import what_is_asked
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.contracts import Release
 
@@ -41,14 +43,14 @@ NOT_PLANNED_YET = {"BLK018", "BLK022", "ROP009", "VOC013"}
 def judged(folder: Path, target: Path | None, engines: tuple[str, ...], **asks: Any) -> tuple[Any, list[Finding]]:
     """The plans of the named and of the newest releases, as simulated, and all findings."""
     known = read_target(str(target)) if target is not None else None
-    asked = _asked(
+    asked = what_is_asked(
         [str(folder)], known, asks.get("launch"), asks.get("counts"), asks.get("deep", False), asks.get("against")
     )
     facts = describe(open_checkpoint(str(folder)), known, asked=asked)
     found = judge(rulebook(), facts.roots(), facts.uncertain)
     chosen = chosen_engines(list(dict.fromkeys((*engines, *NEWEST))))
     plans = [load_plan(facts, contract, release, asked.launch) for contract, release, _ in chosen]
-    labelled = [(f"{plan.engine}=={plan.version}", plan, _doubts(facts, plan)) for plan in plans]
+    labelled = [(f"{plan.engine}=={plan.version}", plan, doubts(facts, plan)) for plan in plans]
     return plans, [*found.findings, *judge_plans(rulebook(), facts.roots(), labelled).findings]
 
 

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from story_drafts import TRAINERS, draft, facts_of, plan, target
 
-from ckptdoctor.examining import rulebook, scan
 from ckptdoctor.facts import Facts
 from ckptdoctor.findings import Confidence, Examination, Finding, Severity, Skip
+from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.rulebook import Judgement, RuleBook, judge_plans
+from ckptdoctor.scanning import scan
 from ckptdoctor.serving import LoadPlan
 from ckptdoctor.serving.plan import RESTS_ON
 

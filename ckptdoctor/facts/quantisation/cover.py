@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ckptdoctor.checkpoint import TensorInfo
-from ckptdoctor.facts.quantisation.schemes import Scheme, engine_name, fused_name
+from ckptdoctor.facts.quantisation.module_kinds import MOST_SHOWN, kind_of, last_part
+from ckptdoctor.facts.quantisation.scheme import Scheme, engine_name, fused_name
 from ckptdoctor.facts.quantisation.store import Module
 
-__all__ = [
-    "Orphan",
-    "Skipped",
-    "Split",
-    "Uncovered",
-    "Unscaled",
-    "find_orphans",
-    "find_skipped",
-    "find_splits",
-    "find_uncovered",
-    "find_unscaled",
-]
+__all__ = ["Skipped", "Split", "Uncovered", "find_skipped", "find_splits", "find_uncovered"]
 
-MOST_SHOWN = 50
 _PREFIXES = ("", "model.", "language_model.", "model.language_model.", "language_model.model.", "model.model.")
 _BLOCK = re.compile(r"^(.*?\b(?:mtp_layers|mtp\.layers|layers|mtp)\.\d+|midlayer|(?:.*\.)?mtp)\b")
 
@@ -84,32 +72,6 @@ class Split:
     file: str
 
 
-@dataclass(frozen=True)
-class Unscaled:
-    """Quantised values without what gives them back their size: `lacks` is the last part of the names that are
-    absent."""
-
-    modules: tuple[str, ...]
-    count: int
-    lacks: str
-    example: str
-    file: str
-
-
-@dataclass(frozen=True)
-class Orphan:
-    """Scales without quantised values. `beside`: `nothing`, or `plain` where the weight is stored plain."""
-
-    names: tuple[str, ...]
-    count: int
-    beside: str
-    file: str
-
-
-def _last(name: str) -> str:
-    return name.rpartition(".")[2]
-
-
 def _other_names(name: str, layers: int | None) -> Iterator[str]:
     """Names under which the same module goes: other prefixes, layers that are counted on, `midlayer`, `mtp_block`."""
     core = name
@@ -160,15 +122,6 @@ def _block_of(name: str) -> str:
     return match.group(1) if match else name
 
 
-def _kind(module: Module, words: Mapping[str, Any]) -> str | None:
-    last = _last(module.name)
-    if last == "lm_head":
-        return "head"
-    if last in words["fused_input"]:
-        return "fc"
-    return "layers" if last in words["linear"] or "experts." in module.name else None
-
-
 def find_uncovered(
     shown: Sequence[Module],
     scheme: Scheme,
@@ -184,7 +137,7 @@ def find_uncovered(
     split = {f"{s.where}.{n}".lstrip(".") for s in splits for n in (*s.left, *s.others)}
     groups: dict[tuple[str, str], list[tuple[Module, str | None]]] = {}
     for module in shown:
-        kind = _kind(module, words)
+        kind = kind_of(module, words)
         if kind is None or not module.is_plain or module.name in split:
             continue
         if (kind == "head" and not scheme.quantises_head) or (
@@ -242,7 +195,7 @@ def find_skipped(shown: Sequence[Module], scheme: Scheme) -> tuple[Skipped, ...]
         return ()
     groups: dict[tuple[str, ...], list[Module]] = {}
     for module in shown:
-        if module.is_packed and _last(module.name) not in ("lm_head", "embed_tokens"):
+        if module.is_packed and last_part(module.name) not in ("lm_head", "embed_tokens"):
             engines = scheme.spared_by(module.name)
             # What reads the headers finds what is packed, but not where a list is for it.
             if engines and not (scheme.rules.applies == "experts" and "experts" not in module.name):
@@ -264,7 +217,7 @@ def find_splits(
     by_name = {m.name: m for m in shown}
     found: list[Split] = []
     for fused in words["fused"]:
-        for name in [n for n in by_name if _last(n) == fused[0] and "experts" not in n]:
+        for name in [n for n in by_name if last_part(n) == fused[0] and "experts" not in n]:
             where = name.rpartition(".")[0]
             parts = {p: m for p in fused if (m := by_name.get(f"{where}.{p}".lstrip("."))) is not None}
             if len(parts) == len(fused) and (split := _split(where, parts, scheme, layers)) is not None:
@@ -294,52 +247,3 @@ def _split(where: str, parts: Mapping[str, Module], scheme: Scheme, layers: int 
         return None
     entries = tuple(f"{where}.{p}".lstrip(".") for p in others)
     return Split(where, tuple(left), tuple(others), "list", len(plain) == len(parts), entries, file)
-
-
-def find_unscaled(part: Iterable[Module], scheme: Scheme | None, words: Mapping[str, Any]) -> tuple[Unscaled, ...]:
-    """The quantised modules whose scales, or zeros that others have, are not stored."""
-    modules = list(part)
-    with_zeros = sum("qzeros" in m.tensors for m in modules)
-    groups: dict[str, list[Module]] = {}
-    for module in modules:
-        suffix = module.weight
-        if suffix is None or _kind(module, words) is None:
-            continue
-        info = module.tensors[suffix]
-        needs = words["needs"].get(suffix)
-        if needs is not None:
-            if not any(n in module.tensors for n in needs):
-                groups.setdefault(needs[0], []).append(module)
-            elif suffix == "qweight" and with_zeros and "qzeros" not in module.tensors:
-                groups.setdefault("qzeros", []).append(module)
-        elif suffix == "blocks" and "scales" not in module.tensors:
-            groups.setdefault("scales", []).append(module)
-        elif scheme is not None and scheme.weights and not module.scales and _holds_codes(info, words):
-            groups.setdefault("weight_scale_inv" if scheme.block else "weight_scale", []).append(module)
-    found = []
-    for lacks, rows in groups.items():
-        info = rows[0].tensors[rows[0].weight or ""]
-        found.append(Unscaled(tuple(m.name for m in rows[:MOST_SHOWN]), len(rows), lacks, info.name, info.file))
-    return tuple(found)
-
-
-def _holds_codes(info: TensorInfo, words: Mapping[str, Any]) -> bool:
-    return len(info.shape) >= 2 and (info.dtype in ("U8", "I8") or info.dtype in words["float8"])
-
-
-def find_orphans(part: Iterable[Module], words: Mapping[str, Any]) -> tuple[Orphan, ...]:
-    """The scales and zeros that belong to no quantised weight."""
-    groups: dict[str, list[tuple[str, str]]] = {}
-    for module in part:
-        if _kind(module, words) is None and _last(module.name) != "embed_tokens":
-            continue
-        beside = "nothing" if module.weight is None else "plain" if module.is_plain else ""
-        if not beside:
-            continue
-        for suffix, info in module.tensors.items():
-            if suffix in words["scales"] or suffix in words["zeros"]:
-                groups.setdefault(beside, []).append((info.name, info.file))
-    return tuple(
-        Orphan(tuple(name for name, _ in rows[:MOST_SHOWN]), len(rows), beside, rows[0][1])
-        for beside, rows in sorted(groups.items())
-    )

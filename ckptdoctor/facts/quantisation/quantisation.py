@@ -13,19 +13,10 @@ from ckptdoctor.checkpoint import Checkpoint
 from ckptdoctor.facts.config import Config
 from ckptdoctor.facts.draft.draft import Draft
 from ckptdoctor.facts.knowledge import Knowledge
-from ckptdoctor.facts.quantisation.cover import (
-    Orphan,
-    Skipped,
-    Split,
-    Uncovered,
-    Unscaled,
-    find_orphans,
-    find_skipped,
-    find_splits,
-    find_uncovered,
-    find_unscaled,
-)
-from ckptdoctor.facts.quantisation.schemes import Scheme, declared_in, read_schemes, same_effect
+from ckptdoctor.facts.quantisation.cover import Skipped, Split, Uncovered, find_skipped, find_splits, find_uncovered
+from ckptdoctor.facts.quantisation.scales import Orphan, Unscaled, find_orphans, find_unscaled
+from ckptdoctor.facts.quantisation.scheme import Scheme
+from ckptdoctor.facts.quantisation.schemes import declared_in, read_schemes, same_effect
 from ckptdoctor.facts.quantisation.shapes import Misshapen, misshapen
 from ckptdoctor.facts.quantisation.store import Module, gather, representatives
 from ckptdoctor.facts.quantisation.target import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ckptdoctor.facts.quantisation.schemes import Scheme
+from ckptdoctor.facts.quantisation.scheme import Scheme
 from ckptdoctor.facts.quantisation.store import Module
 
 __all__ = ["Misshapen", "misshapen"]

@@ -16,7 +16,8 @@ from ckptdoctor.facts.draft.draft import Draft
 from ckptdoctor.facts.knowledge import Knowledge
 from ckptdoctor.facts.target import Target
 from ckptdoctor.facts.target_weights import TargetWeights, find_target_weights
-from ckptdoctor.facts.values.against import Against, against_of, pair_names
+from ckptdoctor.facts.values.against import against_of, pair_names
+from ckptdoctor.facts.values.changes import Against
 from ckptdoctor.facts.values.damage import Damage, damage_of
 from ckptdoctor.facts.values.pairs import Likeness, Watch, likeness
 from ckptdoctor.facts.values.reading import Reader, readable

@@ -12,7 +12,7 @@ from ckptdoctor.probe.network.anatomy import ACTIVATION, EPS, Anatomy
 from ckptdoctor.probe.network.measures import heads_of, hidden_of, latent_of, states_of, vocabulary_of
 from ckptdoctor.probe.network.stored_parts import check_parts, known_parts
 from ckptdoctor.probe.network.turning import turning_of
-from ckptdoctor.probe.search.wiring import Wiring
+from ckptdoctor.probe.wiring import Wiring
 from ckptdoctor.serving.training import trained_boundaries
 from ckptdoctor.text import show
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ckptdoctor.probe.network.network import Memory, Network
 from ckptdoctor.probe.samples.samples import Sample, Samples
-from ckptdoctor.probe.search.wiring import EMBEDDING, Wiring
+from ckptdoctor.probe.wiring import EMBEDDING, Wiring
 
 __all__ = ["Chains", "chosen_states", "follow", "own_words", "right_tokens", "run_chains", "target_ids"]
 

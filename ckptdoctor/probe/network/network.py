@@ -24,7 +24,7 @@ from ckptdoctor.probe.network.attention import Kept, Memory, attend
 from ckptdoctor.probe.network.mla import latent_attention
 from ckptdoctor.probe.network.rotary import Angles, angles, turned
 from ckptdoctor.probe.network.weights import read_weights, target_matrices
-from ckptdoctor.probe.search.wiring import Wiring
+from ckptdoctor.probe.wiring import Wiring
 
 __all__ = ["Memory", "Network", "open_draft"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ckptdoctor.probe.search.readings import PARTS, Readings
 from ckptdoctor.probe.search.tries import Runs
-from ckptdoctor.probe.search.wiring import Wiring
+from ckptdoctor.probe.wiring import Wiring
 
 __all__ = ["climb", "is_hopeless"]
 

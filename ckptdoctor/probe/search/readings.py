@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ckptdoctor.probe.network.anatomy import Anatomy
 from ckptdoctor.probe.samples.samples import Samples
-from ckptdoctor.probe.search.wiring import EMBEDDING, Wiring
+from ckptdoctor.probe.wiring import EMBEDDING, Wiring
 
 if TYPE_CHECKING:
     from torch import Tensor

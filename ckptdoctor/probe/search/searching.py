@@ -12,7 +12,7 @@ from ckptdoctor.probe.search.climbing import climb, is_hopeless
 from ckptdoctor.probe.search.figures import Length, accepted_length, difference
 from ckptdoctor.probe.search.readings import PARTS, Readings, differing
 from ckptdoctor.probe.search.tries import Runs, Told, Tries, accepted_length_alone, part_of
-from ckptdoctor.probe.search.wiring import Wiring
+from ckptdoctor.probe.wiring import Wiring
 
 __all__ = ["SURE", "SURELY_BETTER", "Alternative", "Found", "search"]
 

@@ -10,7 +10,7 @@ from ckptdoctor.checkpoint import Checkpoint, JsonDocument
 from ckptdoctor.facts import Facts, Target, describe
 from ckptdoctor.facts.config import with_value
 from ckptdoctor.facts.knowledge import knowledge
-from ckptdoctor.probe.search.wiring import Wiring
+from ckptdoctor.probe.wiring import Wiring
 from ckptdoctor.probe.words import probe_words
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.compat import compatibility, fitting_ids, id_places

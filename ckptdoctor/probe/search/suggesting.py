@@ -11,7 +11,7 @@ from ckptdoctor.probe.network.anatomy_reading import stated_wiring
 from ckptdoctor.probe.network.network import Network
 from ckptdoctor.probe.samples.samples import Samples
 from ckptdoctor.probe.search.readings import Readings, distinct_columns, of_boundaries, readings_of
-from ckptdoctor.probe.search.wiring import Wiring
+from ckptdoctor.probe.wiring import Wiring
 from ckptdoctor.serving import contracts
 from ckptdoctor.serving.compat import compatibility
 from ckptdoctor.serving.training import trained_boundaries

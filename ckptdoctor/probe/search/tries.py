@@ -9,7 +9,7 @@ from ckptdoctor.probe.network.chains import Chains, run_chains
 from ckptdoctor.probe.network.network import Network
 from ckptdoctor.probe.samples.samples import Sample, Samples
 from ckptdoctor.probe.search.readings import Readings
-from ckptdoctor.probe.search.wiring import Wiring
+from ckptdoctor.probe.wiring import Wiring
 
 __all__ = ["Runs", "Told", "Tries", "accepted_length_alone", "part_of"]
 

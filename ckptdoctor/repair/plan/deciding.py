@@ -11,7 +11,7 @@ from ckptdoctor.planning import Chosen
 from ckptdoctor.repair.edits import conflict
 from ckptdoctor.repair.plan.case import Case, Proposal, Refusal
 from ckptdoctor.repair.plan.proving import worse
-from ckptdoctor.repair.plan.words import said
+from ckptdoctor.repair.words import said
 from ckptdoctor.serving.outcomes import is_better
 from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.text import listing, show

@@ -18,8 +18,8 @@ from ckptdoctor.repair.plan.case import Case, Proposal, Refusal
 from ckptdoctor.repair.plan.planner import Options, RepairPlan, plan_repair_of
 from ckptdoctor.repair.plan.proposing import proposed
 from ckptdoctor.repair.plan.proving import claims, newest_of, said_worse, unproven, worse
-from ckptdoctor.repair.plan.words import said
-from ckptdoctor.repair.undo.receipt_reading import earlier_of
+from ckptdoctor.repair.receipt_reading import earlier_of
+from ckptdoctor.repair.words import said
 from ckptdoctor.rulebook import Rule, RuleBook
 from ckptdoctor.serving.provenance import Provenance
 from ckptdoctor.text import listing

@@ -17,7 +17,7 @@ from ckptdoctor.repair.plan.case import Case, Proposal
 from ckptdoctor.repair.plan.deciding import Options, Unfixed
 from ckptdoctor.repair.plan.proving import claims, newest_of, said_worse, unproven, worse
 from ckptdoctor.repair.plan.rounds import NOTHING_SETTLED, RepairPlan, Settled, run
-from ckptdoctor.repair.plan.words import said
+from ckptdoctor.repair.words import said
 from ckptdoctor.rulebook import Rule, RuleBook
 from ckptdoctor.text import listing
 

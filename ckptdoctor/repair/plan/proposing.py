@@ -9,7 +9,7 @@ from ckptdoctor.findings import Finding
 from ckptdoctor.repair.plan.case import Case, Proposal, Refusal, RefusedError
 from ckptdoctor.repair.plan.proving import doubt, only_read
 from ckptdoctor.repair.plan.treatments_known import code_of, treatments
-from ckptdoctor.repair.undo.receipt_reading import Earlier
+from ckptdoctor.repair.receipt_reading import Earlier
 from ckptdoctor.text import show
 
 __all__ = ["proposed"]

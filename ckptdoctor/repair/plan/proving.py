@@ -13,7 +13,7 @@ from ckptdoctor.facts import Facts
 from ckptdoctor.findings import Confidence, Finding
 from ckptdoctor.repair.plan.case import Case, Proposal, Treatment
 from ckptdoctor.repair.plan.treatments_known import treatments
-from ckptdoctor.repair.plan.words import said
+from ckptdoctor.repair.words import said
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.outcomes import is_better, is_worse
 from ckptdoctor.text import show

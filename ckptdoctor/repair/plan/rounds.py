@@ -27,9 +27,9 @@ from ckptdoctor.repair.plan.case import Case, Proposal, Refusal
 from ckptdoctor.repair.plan.deciding import Course, Options, Unfixed, allowed, disputed, joined, unfixed
 from ckptdoctor.repair.plan.proposing import proposed
 from ckptdoctor.repair.plan.treatments_known import treatments
-from ckptdoctor.repair.plan.words import said
+from ckptdoctor.repair.receipt_reading import Earlier, earlier_of
 from ckptdoctor.repair.state import State
-from ckptdoctor.repair.undo.receipt_reading import Earlier, earlier_of
+from ckptdoctor.repair.words import said
 from ckptdoctor.rulebook import Rule, RuleBook
 from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ckptdoctor.jsontext import dumps
 from ckptdoctor.report.acceptance.as_text import band_text, commands
-from ckptdoctor.report.scan.json_report import dumps
 
 if TYPE_CHECKING:
     from ckptdoctor.acceptance.asking import Acceptance
@@ -27,7 +27,7 @@ def answer_text(answer: Acceptance) -> str:
 
 def answer_data(answer: Acceptance) -> dict[str, Any]:
     """The answer as the plain object of the document. What is not known is null."""
-    from ckptdoctor import __version__
+    from ckptdoctor.version import __version__
 
     return {
         "schema_version": SCHEMA_VERSION,

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from ckptdoctor.claims import of_plans
 from ckptdoctor.findings import Severity
-from ckptdoctor.repair.undo.receipt import edit_data
+from ckptdoctor.jsontext import dumps
+from ckptdoctor.repair.receipt import edit_data
 from ckptdoctor.report.plan.as_json import plan_data
-from ckptdoctor.report.scan.json_report import dumps, finding_data
+from ckptdoctor.report.scan.json_report import finding_data
 
 if TYPE_CHECKING:
     from ckptdoctor.repair.fixing import Outcome
-    from ckptdoctor.repair.undo.undo import Restored
+    from ckptdoctor.repair.undo import Restored
 
 __all__ = ["fix_text", "serving_after", "undo_text"]
 
@@ -28,7 +29,7 @@ def serving_after(outcome: Outcome) -> tuple[Mapping[str, Any], ...]:
 
 def fix_text(outcome: Outcome, out: str | None) -> str:
     """The document that `fix --format json` prints."""
-    from ckptdoctor import __version__
+    from ckptdoctor.version import __version__
 
     plan, assembly, written = outcome.plan, outcome.assembly, outcome.written
     data: dict[str, Any] = {

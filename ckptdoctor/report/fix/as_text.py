@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ckptdoctor.repair.fixing import Outcome
     from ckptdoctor.repair.plan.case import Proposal
     from ckptdoctor.repair.plan.planner import Unfixed
-    from ckptdoctor.repair.undo.undo import Restored
+    from ckptdoctor.repair.undo import Restored
 
 __all__ = ["fix_lines", "undo_lines"]
 

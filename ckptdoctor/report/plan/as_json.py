@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ckptdoctor.report.scan.json_report import dumps
+from ckptdoctor.jsontext import dumps
 from ckptdoctor.serving import LoadPlan
 
 __all__ = ["plan_data", "plans_text"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ckptdoctor.report.scan.json_report import dumps
+from ckptdoctor.jsontext import dumps
 
 if TYPE_CHECKING:
     from ckptdoctor.probe.probing import ProbeResult
     from ckptdoctor.probe.search.figures import Length, Step
-    from ckptdoctor.probe.search.wiring import Wiring
+    from ckptdoctor.probe.wiring import Wiring
 
 __all__ = ["probe_data", "probe_text"]
 
@@ -24,7 +24,7 @@ def probe_text(result: ProbeResult) -> str:
 
 def probe_data(result: ProbeResult) -> dict[str, Any]:
     """The result as the plain object of the document. `found` is null without a search."""
-    from ckptdoctor import __version__
+    from ckptdoctor.version import __version__
 
     samples, chance, found = result.samples, result.chance, result.found
     return {

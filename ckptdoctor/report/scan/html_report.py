@@ -26,8 +26,8 @@ def check() -> None:
 
 def render(report: Report, surface: Surface) -> str:  # noqa: ARG001  # the signature that all reporters have
     """The whole page. The same report gives the same page: it holds no date and no name of a machine."""
-    from ckptdoctor import __version__
     from ckptdoctor.report.scan.html_view import page_view
+    from ckptdoctor.version import __version__
 
     check()
     template = _environment().get_template("report.html.j2")

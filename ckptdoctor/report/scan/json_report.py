@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping, Set
-from dataclasses import fields, is_dataclass
-from enum import Enum
+from dataclasses import fields
 from typing import Any
 
 from ckptdoctor.findings import Examination, Finding, Fix, Ignored, Location, Report, Severity
+from ckptdoctor.jsontext import as_plain, dumps
 from ckptdoctor.report.terminal.surface import Surface
 from ckptdoctor.report.wording import skipped_rules
 
-__all__ = ["SCHEMA_VERSION", "as_data", "as_plain", "dumps", "finding_data", "render"]
+__all__ = ["SCHEMA_VERSION", "as_data", "finding_data", "render"]
 
 SCHEMA_VERSION = 1
-
-# Python refuses to write an integer of more than 4300 digits in decimal, and so do most readers.
-_LARGEST_BITS = 4096
 
 
 def render(report: Report, surface: Surface) -> str:  # noqa: ARG001  # the signature that all reporters have
@@ -26,14 +20,9 @@ def render(report: Report, surface: Surface) -> str:  # noqa: ARG001  # the sign
     return dumps(as_data(report))
 
 
-def dumps(data: object) -> str:
-    """JSON in ASCII alone: no foreign character reaches a terminal raw, and lone surrogates survive."""
-    return json.dumps(as_plain(data), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
-
-
 def as_data(report: Report) -> dict[str, Any]:
     """The report as the plain object that the JSON text holds."""
-    from ckptdoctor import __version__
+    from ckptdoctor.version import __version__
 
     skipped = sum(skipped_rules(e.skipped) for e in report.examinations)
     return {
@@ -104,36 +93,3 @@ def _fix(fix: Fix | None) -> dict[str, str] | None:
         return {"refused": fix.refused}
     told = {"treatment": fix.treatment, "summary": fix.summary, "safety": fix.safety}
     return told if fix.assumption is None else {**told, "assumption": fix.assumption}
-
-
-def as_plain(value: object) -> Any:
-    """`value` made of what JSON knows. Facts may hold more: enums, tuples, numpy numbers, NaN."""
-    if isinstance(value, Enum):
-        return as_plain(value.value)
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if isinstance(value, int):
-        return int(value) if value.bit_length() <= _LARGEST_BITS else hex(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else _non_finite(value)
-    return _container(value)
-
-
-def _container(value: object) -> Any:
-    if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else str(key): as_plain(item) for key, item in value.items()}
-    if isinstance(value, Set):
-        return sorted((as_plain(item) for item in value), key=repr)
-    if isinstance(value, (list, tuple)):
-        return [as_plain(item) for item in value]
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: as_plain(getattr(value, field.name)) for field in fields(value)}
-    if callable(convert := getattr(value, "tolist", None)):  # numpy's scalars and arrays
-        return as_plain(convert())
-    return str(value)
-
-
-def _non_finite(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"

@@ -8,9 +8,8 @@ from collections import Counter
 from typing import Any
 from urllib.parse import quote
 
-from ckptdoctor.findings import Examination, Finding, Ignored, Location, Report, Severity
-from ckptdoctor.report.marks import fingerprint
-from ckptdoctor.report.scan.json_report import as_plain, dumps
+from ckptdoctor.findings import Examination, Finding, Ignored, Location, Report, Severity, fingerprint
+from ckptdoctor.jsontext import as_plain, dumps
 from ckptdoctor.report.terminal.surface import Surface
 from ckptdoctor.report.wording import PATH_LIMIT, failure, file_path, serving_line, unserved, words
 from ckptdoctor.text import show
@@ -27,7 +26,7 @@ _TEXT_FILES = (".json", ".jsonl", ".yaml", ".yml", ".toml", ".txt", ".md", ".jin
 
 def render(report: Report, surface: Surface) -> str:  # noqa: ARG001  # the signature that all reporters have
     """One run with all checkpoints. Paths are URIs relative to the current folder where they lie in it."""
-    from ckptdoctor import __version__
+    from ckptdoctor.version import __version__
 
     rules = _rules(report)
     index = {rule["id"]: number for number, rule in enumerate(rules)}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ckptdoctor.report.scan.json_report import dumps
+from ckptdoctor.jsontext import dumps
 from ckptdoctor.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def page_text(page: Page, svg: str | None = None) -> str:
 
 def page_data(page: Page, svg: str | None = None) -> dict[str, Any]:
     """The page as the plain object of the document. What is not known is null, and `needs` says what it takes."""
-    from ckptdoctor import __version__
+    from ckptdoctor.version import __version__
 
     vocab = page.vocab
     parts = {"map": vocab.verdict, "specials": page.outside, "heads": page.heads, "coverage": page.coverage}

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from recipe_cases import need_shared
 
 from ckptdoctor.checkpoint import open_checkpoint
-from ckptdoctor.examining import scan
 from ckptdoctor.facts import describe
 from ckptdoctor.facts.mtp.mtp import MtpHeads
+from ckptdoctor.scanning import scan
 
 FULL = ["dialect", "layout", "kind", "place", "stored", "declared", "embedding", "head"]
 

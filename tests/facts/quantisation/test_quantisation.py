@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ckptdoctor.checkpoint import TensorInfo
-from ckptdoctor.examining import scan
 from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.facts.quantisation.patterns import STYLES, names_module, readable
 from ckptdoctor.facts.quantisation.schemes import scheme_of
 from ckptdoctor.facts.quantisation.shapes import misshapen
 from ckptdoctor.facts.quantisation.store import gather, unpacked
+from ckptdoctor.scanning import scan
 
 NAME = "model.layers.3.self_attn.q_proj"
 

@@ -14,9 +14,9 @@ from recipe_cases import RECIPES
 
 from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.checkpoint.rows import read_rows
-from ckptdoctor.examining import scan
 from ckptdoctor.facts.vocabulary.heads import HeadComparison
 from ckptdoctor.repair.fixing import fix
+from ckptdoctor.scanning import scan
 from ckptdoctor.unknown import Unknown
 
 NOISES = [0.0, 0.5, 1.0, 2.0]

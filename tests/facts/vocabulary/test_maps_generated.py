@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from recipe_cases import SHARED, TRAINERS, need_torch
 
 from ckptdoctor.checkpoint import open_checkpoint
-from ckptdoctor.examining import scan
 from ckptdoctor.facts import describe
 from ckptdoctor.facts.vocabulary.id_list import fills_up, outside_of, repeats_of
 from ckptdoctor.facts.vocabulary.map_readings import MapReading, read_map
 from ckptdoctor.repair.fixing import fix
+from ckptdoctor.scanning import scan
 
 CASES = list(cases())
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from builder import Recipe, build
 
-from ckptdoctor.examining import scan
 from ckptdoctor.findings import Finding
+from ckptdoctor.scanning import scan
 
 FAMILIES = ("VOC", "TOK", "COV")
 

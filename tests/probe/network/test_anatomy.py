@@ -19,7 +19,7 @@ from ckptdoctor.facts import Facts, describe, read_target
 from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.probe.network.anatomy import Anatomy, Latent
 from ckptdoctor.probe.network.anatomy_reading import anatomy_of, forward_customs, stated_wiring
-from ckptdoctor.probe.search.wiring import Wiring
+from ckptdoctor.probe.wiring import Wiring
 
 
 def facts_of(folder: Path, target: Path | None = None) -> Facts:

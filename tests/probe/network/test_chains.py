@@ -14,7 +14,7 @@ torch: Any = pytest.importorskip("torch")
 from ckptdoctor.probe.network.chains import follow, run_chains, target_ids  # noqa: E402
 from ckptdoctor.probe.network.network import Memory, Network, open_draft  # noqa: E402
 from ckptdoctor.probe.samples.samples import Sample, Samples  # noqa: E402
-from ckptdoctor.probe.search.wiring import EMBEDDING, Wiring  # noqa: E402
+from ckptdoctor.probe.wiring import EMBEDDING, Wiring  # noqa: E402
 
 TRAINERS = Path(__file__).parents[3] / "fixtures" / "trainers"
 DRAFTS = ["sf_eagle3_llama_sglang", "spec_eagle3_llama", "sf_peagle_qwen3"]

@@ -24,7 +24,7 @@ from ckptdoctor.probe.network.network import (  # noqa: E402
     Network,
     open_draft,
 )
-from ckptdoctor.probe.search.wiring import Wiring  # noqa: E402
+from ckptdoctor.probe.wiring import Wiring  # noqa: E402
 from tests.conformance.trainer_cases import KEPT, MADE, RECORDED, write_made  # noqa: E402
 from tests.conformance.trainer_compare import TOLERANCE, apart, run_network  # noqa: E402
 

@@ -27,7 +27,7 @@ from ckptdoctor.probe.network.anatomy_reading import anatomy_of  # noqa: E402
 from ckptdoctor.probe.probing import ProbeResult, probe_samples  # noqa: E402
 from ckptdoctor.probe.samples.files import read_samples  # noqa: E402
 from ckptdoctor.probe.samples.samples import Sample, Samples  # noqa: E402
-from ckptdoctor.probe.search.wiring import EMBEDDING  # noqa: E402
+from ckptdoctor.probe.wiring import EMBEDDING  # noqa: E402
 
 PAIR = Path(__file__).parents[3] / "fixtures" / "pair"
 IDS = "eagle_aux_hidden_state_layer_ids"

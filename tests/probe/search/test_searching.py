@@ -22,7 +22,7 @@ from ckptdoctor.probe.search.readings import PARTS  # noqa: E402
 from ckptdoctor.probe.search.searching import search  # noqa: E402
 from ckptdoctor.probe.search.suggesting import readings_for  # noqa: E402
 from ckptdoctor.probe.search.tries import part_of  # noqa: E402
-from ckptdoctor.probe.search.wiring import EMBEDDING, Wiring  # noqa: E402
+from ckptdoctor.probe.wiring import EMBEDDING, Wiring  # noqa: E402
 
 DRAFT = Path(__file__).parents[3] / "fixtures" / "trainers" / "spec_eagle3_llama"
 BOUNDARIES = tuple(range(1, 8))

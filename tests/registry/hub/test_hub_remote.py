@@ -17,10 +17,10 @@ from hub_server import Hub, connected
 
 from ckptdoctor.checkpoint.remote import HEAD_LIMIT
 from ckptdoctor.errors import CannotExamineError, CkptdoctorError
-from ckptdoctor.examining import examine_paths, scan
 from ckptdoctor.findings import Examination
 from ckptdoctor.registry import judge_tree
 from ckptdoctor.registry.gate import gate_policy
+from ckptdoctor.scanning import scan, scan_paths
 
 MEGABYTE = 1_000_000
 
@@ -410,7 +410,7 @@ def test_hostile_lists_of_files_name_nothing_outside(hub: Hub, tmp_path: Path) -
 def test_a_failing_path_does_not_stop_the_others(hub: Hub, tmp_path: Path) -> None:
     hub.add("org/draft", draft(tmp_path / "draft"))
     paths = ["hf://org/nope", "hf://org/draft"]
-    report = examine_paths(paths, target=None, rules=(), select=(), ignore=())
+    report = scan_paths(paths, target=None, rules=(), select=(), ignore=())
     assert [e.path for e in report.examinations] == ["hf://org/draft@main"]
     assert [path for path, _ in report.failed] == ["hf://org/nope"]
 

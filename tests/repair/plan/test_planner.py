@@ -16,7 +16,7 @@ from repair_drafts import plan_of, tensor_bytes
 
 from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.errors import UsageError
-from ckptdoctor.examining import RULE_NAMES, rulebook, scan
+from ckptdoctor.examining import RULE_NAMES
 from ckptdoctor.repair.edits import (
     AddTensor,
     DropTensor,
@@ -28,12 +28,14 @@ from ckptdoctor.repair.edits import (
     conflict,
 )
 from ckptdoctor.repair.fixing import fix
+from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.repair.plan.planner import Options, plan_repair
 from ckptdoctor.repair.plan.treatments_known import code_of, treatment_arguments, treatments
+from ckptdoctor.repair.receipt_reading import RECEIPT_NAME
 from ckptdoctor.repair.state import BrokenEditError, State
-from ckptdoctor.repair.undo.receipt_reading import RECEIPT_NAME
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.rulebook import load_rules
+from ckptdoctor.scanning import scan
 
 
 def several(base: str, tmp_path: Path, *changes: tuple[str, Any]) -> Path:

@@ -13,17 +13,19 @@ from recipe_cases import RECIPES, SHARED, Built
 from treatment_cases import answer, draft_of, floats, map_of, plan, write
 
 from ckptdoctor.checkpoint import open_checkpoint
-from ckptdoctor.examining import rulebook, scan, survey
+from ckptdoctor.examining import survey
 from ckptdoctor.findings import Confidence, Finding
 from ckptdoctor.planning import chosen_engines
 from ckptdoctor.repair.edits import OmitFile, SetConfig
 from ckptdoctor.repair.fixing import fix
+from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.repair.plan.case import Case, Proposal
 from ckptdoctor.repair.plan.proposing import proposed
 from ckptdoctor.repair.plan.proving import as_served, better, unproven, worse
 from ckptdoctor.repair.plan.treatments_known import treatments
+from ckptdoctor.repair.receipt_reading import Earlier
 from ckptdoctor.repair.state import State
-from ckptdoctor.repair.undo.receipt_reading import Earlier
+from ckptdoctor.scanning import scan
 from ckptdoctor.serving import LoadPlan
 from ckptdoctor.serving.plan import Refusal
 from ckptdoctor.serving.words import Reason

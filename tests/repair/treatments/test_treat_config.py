@@ -12,9 +12,9 @@ import pytest
 from treatment_cases import Draft, answer, draft_of, floats, plan, write
 
 from ckptdoctor.checkpoint import open_checkpoint
-from ckptdoctor.examining import rulebook
 from ckptdoctor.facts import describe
 from ckptdoctor.repair.edits import RemoveConfig, SetConfig
+from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.repair.plan.case import Case, Proposal, RefusedError
 from ckptdoctor.repair.plan.treatments_known import code_of, treatments
 

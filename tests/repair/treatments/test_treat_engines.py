@@ -14,14 +14,14 @@ from story_drafts import IDS_KEY, draft, target
 from treatment_cases import answer, draft_of, floats, plan, write
 
 from ckptdoctor.checkpoint import open_checkpoint
-from ckptdoctor.examining import rulebook
 from ckptdoctor.facts import read_target
 from ckptdoctor.planning import chosen_engines
 from ckptdoctor.repair.edits import RenameTensor, SetConfig
+from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.repair.plan.case import Case, Proposal, Propose, RefusedError
 from ckptdoctor.repair.plan.planner import Options, RepairPlan, plan_repair
+from ckptdoctor.repair.receipt_reading import RECEIPT_NAME
 from ckptdoctor.repair.treatments.engines import flag_for_engine, ids_for_engine, layout_for_engine
-from ckptdoctor.repair.undo.receipt_reading import RECEIPT_NAME
 from ckptdoctor.serving.provenance import provenance_of
 from ckptdoctor.serving.words import Reason
 

@@ -8,9 +8,10 @@ import pytest
 from treatment_cases import answer, draft_of, write
 
 from ckptdoctor.checkpoint import open_checkpoint
-from ckptdoctor.examining import rulebook, survey
+from ckptdoctor.examining import survey
 from ckptdoctor.facts import read_target
 from ckptdoctor.repair.edits import RenameTensor
+from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.repair.plan.case import Proposal
 
 

@@ -16,8 +16,8 @@ from repair_drafts import fingerprint
 
 from ckptdoctor.errors import CkptdoctorError, UsageError
 from ckptdoctor.repair.fixing import fix
-from ckptdoctor.repair.undo.receipt_reading import RECEIPT_NAME
-from ckptdoctor.repair.undo.undo import undo
+from ckptdoctor.repair.receipt_reading import RECEIPT_NAME
+from ckptdoctor.repair.undo import undo
 
 Receipt = dict[str, Any]
 

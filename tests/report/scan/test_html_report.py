@@ -16,9 +16,9 @@ from browser import Browser, running
 from recipe_cases import RECIPES, Built
 from report_samples import ERROR, HOSTILE, NOTE, SICK, WARNING, WELL, hostile, report
 
-from ckptdoctor.examining import examine_paths
 from ckptdoctor.findings import About, Fix, Ignored, Report, Severity
 from ckptdoctor.report import render
+from ckptdoctor.scanning import scan_paths
 
 pytest.importorskip("jinja2")
 
@@ -42,7 +42,7 @@ class Tags(HTMLParser):
 
 
 def examined(*paths: Path, target: Path | None = None, engines: tuple[str, ...] = (), **more: str) -> Report:
-    return examine_paths(
+    return scan_paths(
         [str(path) for path in paths], target=None if target is None else str(target), rules=(), select=(), ignore=(),
         engines=engines, illustrated=True, **more,
     )  # fmt: skip
@@ -151,7 +151,7 @@ def test_pictures_of_the_map_and_of_the_coverage(sick: Path, tmp_path: Path, bui
     healthy = built.path(RECIPES["specforge-eagle3"])
     [picture] = drawn(examined(healthy, target=healthy / "target", token_counts=str(counts)))
     assert "that a draft vocabulary can propose" in picture
-    plain = examine_paths([str(sick)], target=None, rules=(), select=(), ignore=())
+    plain = scan_paths([str(sick)], target=None, rules=(), select=(), ignore=())
     assert drawn(plain) == []
 
 

@@ -15,9 +15,9 @@ from builder import build
 from recipe_cases import RECIPES
 from report_samples import ERROR, HOSTILE, NOTE, SICK, hostile, report
 
-from ckptdoctor.examining import examine_paths
 from ckptdoctor.findings import About, Ignored, Location, Report, Severity
 from ckptdoctor.report import render
+from ckptdoctor.scanning import scan_paths
 
 FORMATS = ("sarif", "junit", "github", "markdown")
 
@@ -33,7 +33,7 @@ def cases(made: Report) -> list[ET.Element]:
 
 def test_a_config_finding_points_at_its_line(tmp_path: Path) -> None:
     build(RECIPES["vocabulary-lengths-disagree"], tmp_path / "draft")
-    made = examine_paths([str(tmp_path / "draft")], target=None, rules=(), select=(), ignore=())
+    made = scan_paths([str(tmp_path / "draft")], target=None, rules=(), select=(), ignore=())
     [result] = [r for r in sarif(made)["results"] if r["ruleId"] == "VOC013"]
     lines = (tmp_path / "draft" / "config.json").read_text(encoding="utf-8").splitlines()
     number = 1 + next(n for n, text in enumerate(lines) if "draft_vocab_size" in text)
@@ -139,7 +139,7 @@ def test_annotations_begin_with_the_worst_of_all_checkpoints() -> None:
 def test_annotations_point_beside_a_file_that_was_named(tmp_path: Path) -> None:
     build(RECIPES["vocabulary-lengths-disagree"], tmp_path / "draft")
     weights = tmp_path / "draft" / "model.safetensors"
-    made = examine_paths([str(weights)], target=None, rules=(), select=("VOC013",), ignore=())
+    made = scan_paths([str(weights)], target=None, rules=(), select=("VOC013",), ignore=())
     assert f"file={tmp_path}/draft/config.json,line=" in render(made, "github")
 
 

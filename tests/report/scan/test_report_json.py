@@ -17,8 +17,8 @@ from report_samples import ERROR, HOSTILE, NOTE, SICK, SKIPS, WARNING, WELL, hos
 
 import ckptdoctor
 from ckptdoctor.findings import Confidence, Examination, Finding, Fix, Location, Report, Severity, Skip
+from ckptdoctor.jsontext import dumps
 from ckptdoctor.report import render
-from ckptdoctor.report.scan.json_report import dumps
 
 SCHEMA_FILE = Path(__file__).parents[3] / "rules" / "schema" / "report.schema.json"
 SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))

@@ -14,9 +14,9 @@ from builder import build
 from recipe_cases import RECIPES, Built
 from report_samples import ERROR, HOSTILE, NOTE, SICK, WARNING, WELL, hostile, report
 
-from ckptdoctor.examining import examine_paths
 from ckptdoctor.findings import About, Examination, Ignored, Location, Report, Severity
 from ckptdoctor.report import render
+from ckptdoctor.scanning import scan_paths
 
 SCHEMA = json.loads((Path(__file__).parent / "sarif-schema-2.1.0.json").read_text(encoding="utf-8"))
 SARIF = jsonschema.Draft4Validator(SCHEMA, format_checker=jsonschema.FormatChecker())
@@ -52,7 +52,7 @@ def uris(run: dict[str, Any]) -> list[str]:
 
 
 def examined(*paths: str, engines: tuple[str, ...] = (), target: str | None = None) -> Report:
-    return examine_paths(list(paths), target=target, rules=(), select=(), ignore=(), engines=engines)
+    return scan_paths(list(paths), target=target, rules=(), select=(), ignore=(), engines=engines)
 
 
 @pytest.mark.parametrize(

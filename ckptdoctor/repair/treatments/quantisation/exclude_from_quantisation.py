@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ckptdoctor.facts.quantisation.quantisation import Quantisation
-from ckptdoctor.facts.quantisation.schemes import Scheme
+from ckptdoctor.facts.quantisation.scheme import Scheme
 from ckptdoctor.repair.edits import SetConfig
 from ckptdoctor.repair.plan.case import Case, Proposed, RefusedError
 from ckptdoctor.repair.support.fields import writable

@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
-from ckptdoctor.publish.comparing import Compared, VerificationError
+from ckptdoctor.jsontext import dumps
+from ckptdoctor.publish.digests import Compared, VerificationError
 from ckptdoctor.publish.tree import Tree
 from ckptdoctor.repair.assemble import Assembly
 from ckptdoctor.repair.edits import AddTensor, CastTensor, CopyTensor, Edit, ReplaceTensor
 from ckptdoctor.repair.plan.case import Proposal
 from ckptdoctor.repair.plan.planner import RepairPlan
+from ckptdoctor.repair.receipt_reading import RECEIPT_NAME
 from ckptdoctor.repair.state import State
-from ckptdoctor.repair.undo.receipt_reading import RECEIPT_NAME
-from ckptdoctor.repair.undo.way_back import way_back
-from ckptdoctor.report.scan.json_report import dumps
+from ckptdoctor.repair.way_back import way_back
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.serving import contracts
 from ckptdoctor.text import show
@@ -51,7 +51,7 @@ def receipt_bytes(
 
     `staged` is the folder in which the copy lies, complete but for the receipt.
     """
-    from ckptdoctor import __version__
+    from ckptdoctor.version import __version__
 
     digests = {digest.path: digest.sha256 for digest in compared.sources}
     by_name = {digest.name: digest for digest in compared.files}

@@ -19,16 +19,17 @@ from typing import Any
 from ckptdoctor.checkpoint.folder import Folder, locate
 from ckptdoctor.checkpoint.weights import read_json_file
 from ckptdoctor.errors import CannotExamineError, UsageError
-from ckptdoctor.publish.comparing import VerificationError, compare, compare_size
+from ckptdoctor.publish.comparing import compare, compare_size
 from ckptdoctor.publish.copying import SourceGuard
+from ckptdoctor.publish.digests import VerificationError
 from ckptdoctor.publish.pieces import Literal, OutputFile, Piece, Range
 from ckptdoctor.publish.publishing import Staging, check_out
 from ckptdoctor.publish.tree import DEPTH_LIMIT, Entry, read_tree
 from ckptdoctor.publish.writing import write_files
 from ckptdoctor.repair.fixing import Progress
-from ckptdoctor.repair.undo.receipt import SCHEMA_VERSION
-from ckptdoctor.repair.undo.receipt_reading import RECEIPT_NAME
-from ckptdoctor.repair.undo.way_back import ALL_LIMIT, KEEP_LIMIT
+from ckptdoctor.repair.receipt import SCHEMA_VERSION
+from ckptdoctor.repair.receipt_reading import RECEIPT_NAME
+from ckptdoctor.repair.way_back import ALL_LIMIT, KEEP_LIMIT
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.summary import byte_count
 from ckptdoctor.text import listing, show

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ckptdoctor.checkpoint import Checkpoint
-from ckptdoctor.repair.plan.words import said
+from ckptdoctor.repair.words import said
 from ckptdoctor.text import show
 
 __all__ = ["RECEIPT_NAME", "Earlier", "earlier_of"]

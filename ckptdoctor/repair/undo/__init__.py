@@ -1,1 +1,0 @@
-"""The receipt, and the way back."""
