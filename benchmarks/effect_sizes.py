@@ -28,7 +28,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from effect_faults import FAULTS, Bench, Fault  # noqa: E402
 
-from ckptdoctor.probe.network.anatomy import stated_wiring  # noqa: E402
+from ckptdoctor.probe.network.anatomy_reading import stated_wiring  # noqa: E402
 from ckptdoctor.probe.network.chains import run_chains  # noqa: E402
 from ckptdoctor.probe.network.network import open_draft  # noqa: E402
 from ckptdoctor.probe.samples.files import read_samples  # noqa: E402

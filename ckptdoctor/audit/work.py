@@ -16,6 +16,7 @@ from ckptdoctor.audit.pairing import Model, Models, Pairing, Wants, is_model, mo
 from ckptdoctor.audit.places import Place, may_be_model
 from ckptdoctor.audit.rows import Row, model_in, row_for
 from ckptdoctor.checkpoint import open_checkpoint
+from ckptdoctor.checkpoint.by_address import open_remote
 from ckptdoctor.checkpoint.folder import Folder
 from ckptdoctor.checkpoint.weights import find_weights, read_json_file
 from ckptdoctor.errors import CkptdoctorError
@@ -148,8 +149,6 @@ def _opened(place: Place) -> Iterator[str]:
         folder = fsspec_folder(place)
         yield str(folder.root)
     elif place.path.startswith("hf://"):
-        from ckptdoctor.checkpoint.remote import open_remote
-
         folder = open_remote(place.path)
         yield str(folder.root)
     else:

@@ -13,13 +13,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from ckptdoctor.checkpoint.by_address import open_remote
 from ckptdoctor.checkpoint.container import DTYPE_BITS, Header, TensorInfo, read_header
 from ckptdoctor.checkpoint.faults import Fault, first_of_each
 from ckptdoctor.checkpoint.folder import Folder, locate
 from ckptdoctor.checkpoint.foreign import ForeignFile, foreign_files
 from ckptdoctor.checkpoint.jsonreader import JsonDocument
 from ckptdoctor.checkpoint.pickles import PickledTensors, read_pickle, torch_problem
-from ckptdoctor.checkpoint.remote import at_hub, open_remote
+from ckptdoctor.checkpoint.remote import at_hub
 from ckptdoctor.checkpoint.weights import TOKENIZER_LIMIT, Weights, closed_weights, find_weights, read_json_file
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.text import listing, show

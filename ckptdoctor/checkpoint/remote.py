@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from ckptdoctor.errors import CkptdoctorError
 from ckptdoctor.text import plural
 
-__all__ = ["HEAD_LIMIT", "RemoteError", "RemoteFile", "RemoteFolder", "at_hub", "attach", "open_remote", "remote_at"]
+__all__ = ["HEAD_LIMIT", "RemoteError", "RemoteFile", "RemoteFolder", "at_hub", "attach", "remote_at"]
 
 HEAD_LIMIT = 256 * 1024
 """Bytes of a tokenizer.json that are read over the network at most."""
@@ -146,13 +146,6 @@ def remote_at(root: Path) -> RemoteFolder | None:
 def at_hub(path: str) -> bool:
     """Whether `path` names a repository of the Hub."""
     return path.startswith("hf://")
-
-
-def open_remote(path: str) -> RemoteFolder:
-    """The repository that `path` (`hf://org/name[@revision]`) names. Raises `RemoteError`, `CannotExamineError`."""
-    from ckptdoctor.checkpoint.hub import hub_folder  # with it comes the client of the Hub
-
-    return hub_folder(path)
 
 
 def _private_folder() -> Path:

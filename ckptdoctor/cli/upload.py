@@ -66,7 +66,8 @@ def upload(
     """
     from ckptdoctor.checkpoint.hub_errors import need_hub
     from ckptdoctor.registry.gate import gate_policy
-    from ckptdoctor.registry.hub.upload import Upload, judged_folder, send
+    from ckptdoctor.registry.hub.judging import judged_folder
+    from ckptdoctor.registry.hub.upload import Upload, send
     from ckptdoctor.report import capped, render, surface_for
 
     if not dry_run:

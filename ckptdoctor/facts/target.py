@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ckptdoctor.checkpoint.by_address import open_remote
 from ckptdoctor.checkpoint.folder import Folder, locate
-from ckptdoctor.checkpoint.remote import RemoteFolder, at_hub, open_remote
+from ckptdoctor.checkpoint.remote import RemoteFolder, at_hub
 from ckptdoctor.checkpoint.weights import read_json_file
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts.knowledge import Knowledge, knowledge

@@ -11,35 +11,18 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ckptdoctor.errors import UsageError
+from ckptdoctor.launch.deviations import Deviations
 from ckptdoctor.launch.engines import EngineLine
 from ckptdoctor.launch.finding import chosen_command, release_in, speaks_of_drafts
 from ckptdoctor.launch.options import container_environment, options_of, with_files
 from ckptdoctor.launch.source import LaunchSource
 
-__all__ = ["LINE_LIMIT", "Deviation", "Launch", "launch_of", "parse_launch"]
+__all__ = ["LINE_LIMIT", "Launch", "launch_of", "parse_launch"]
 
 LINE_LIMIT = 64 * 1024
 """Characters of a launch line at most."""
 
 _LAYERS_LIMIT = 1024
-
-
-@dataclass(frozen=True)
-class Deviation:
-    """One thing in the launch line that does not go with the draft, or that the engine does not take as it stands.
-
-    `kind` says what. `option` is the name that gives it, `given` its value, `wanted` the value that would do (None for
-    an option that is to go, or where none is known). `corrected` is the line with that, on one line; None where nothing
-    can be said. `taken` is what the engine takes in its place, `detail` what else belongs to it, as the kind has it.
-    """
-
-    kind: str
-    option: str | None = None
-    given: str | int | None = None
-    wanted: str | int | None = None
-    corrected: str | None = None
-    detail: str | int | None = None
-    taken: str | int | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +80,7 @@ class Launch:
     trusts_code: bool = False
     layers_to_capture: tuple[int, ...] | None = None
     speculates: bool = False
-    deviations: tuple[Deviation, ...] = ()
+    deviations: Deviations = field(default_factory=Deviations)
     open_fields: frozenset[str] = frozenset()
     source: LaunchSource = field(default_factory=LaunchSource, repr=False, compare=False)
 

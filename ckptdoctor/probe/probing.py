@@ -12,7 +12,8 @@ from torch import Tensor
 from ckptdoctor.checkpoint import Checkpoint, open_checkpoint
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts import Facts, describe, read_target
-from ckptdoctor.probe.network.anatomy import Anatomy, anatomy_of
+from ckptdoctor.probe.network.anatomy import Anatomy
+from ckptdoctor.probe.network.anatomy_reading import anatomy_of
 from ckptdoctor.probe.network.chains import Chains, chosen_states, right_tokens, run_chains
 from ckptdoctor.probe.network.network import Memory, Network
 from ckptdoctor.probe.network.weights import read_weights, target_matrices

@@ -2,7 +2,7 @@
 
 Both are called in every process of the engine, at its start (vllm/plugins/__init__.py load_general_plugins, read in
 0.22.0 and 0.33.0; sglang/srt/plugins/__init__.py load_plugins, 0.5.11 and 0.5.23). vLLM does not catch what a plugin
-raises. So nothing is imported here but `os`, and nothing can leave but a sentence on stderr.
+raises. So nothing is imported here that imports more, and nothing can leave but a sentence on stderr.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["SWITCH", "in_sglang", "in_vllm"]
+from ckptdoctor.recorder.variables import SWITCH
 
-SWITCH = "CKPTDOCTOR_RECORD"
+__all__ = ["in_sglang", "in_vllm"]
 
 
 def in_vllm() -> None:

@@ -1,45 +1,32 @@
-"""From a look that has arrived on the host to the report: two lines in the log and one JSON file."""
+"""From a look that has arrived on the host to what was seen in it, and to a file."""
 
 from __future__ import annotations
 
 import json
 import os
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ckptdoctor.recorder.comparing import seen_line, verdict
 from ckptdoctor.recorder.intake import Look, map_seen
 from ckptdoctor.recorder.observation import Observation
-from ckptdoctor.recorder.planned import plan_beside
+from ckptdoctor.recorder.places import DraftPlaces, EnginePlaces
 from ckptdoctor.recorder.reach import first
-from ckptdoctor.recorder.words import say
+from ckptdoctor.recorder.target import TargetWatch
 
-if TYPE_CHECKING:
-    from ckptdoctor.recorder.watching import DraftWatch
-
-__all__ = ["report", "write_json"]
+__all__ = ["Loaded", "observation", "write_json"]
 
 
-def report(watch: DraftWatch, look: Look, values: dict[str, Any], shared: set[int] | None, map_at: str | None) -> None:
-    """Writes the report of one look; runs in the recorder's own thread."""
-    session = watch.session
-    seen = _observation(watch, look, values, shared, map_at)
-    plan, why = plan_beside(seen.draft, seen.target, seen.engine, seen.release)
-    found = verdict(seen, plan, why)
-    watch.seen, watch.verdict = seen, found
-    if watch.samples is not None:
-        boundaries = seen.captured.get(seen.phase or "extend")
-        fitting = boundaries if boundaries and len(boundaries) == seen.states else None
-        watch.samples.describe(seen.engine, seen.release, fitting, seen.phase)
-    if session.speaks():
-        session.tell(seen_line(seen))
-        session.tell(found.line, bad=not found.good)
-    if watch.folder is not None:
-        path = watch.folder / watch.file_name("record", "json")
-        write_json(path, {"seen": seen.as_json(), "good": found.good, "problems": found.problems, "line": found.line})
-        if session.speaks():
-            session.tell(say("log", "report", path=path))
+@dataclass(frozen=True)
+class Loaded:
+    """A draft as the engine has it: the model, where its class keeps things, its folder, and what no file filled."""
+
+    model: Any
+    places: DraftPlaces
+    path: str | None
+    unwritten: Mapping[str, str] | None
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
@@ -55,26 +42,32 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
         raise
 
 
-def _observation(
-    watch: DraftWatch, look: Look, values: dict[str, Any], shared: set[int] | None, map_at: str | None
+def observation(
+    draft: Loaded,
+    engine: EnginePlaces,
+    target: TargetWatch | None,
+    look: Look,
+    values: dict[str, Any],
+    shared: set[int] | None,
+    map_at: str | None,
 ) -> Observation:
-    session, model, places = watch.session, watch.model, watch.places
-    target = session.target
+    """What one look at `draft` has seen. `shared` are the addresses of the target's parameters."""
+    model, places = draft.model, draft.places
     unwritten = None
-    if watch.unwritten is not None:
+    if draft.unwritten is not None:
         here = {name: p.data_ptr() for name, p in model.named_parameters()}
         # A parameter that lies where one of the target's does has been replaced since.
-        unwritten = {n: how for n, how in watch.unwritten.items() if here.get(n) not in (shared or ())}
+        unwritten = {n: how for n, how in draft.unwritten.items() if here.get(n) not in (shared or ())}
     found_map = None
     if "map" in values and map_at is not None:
-        written = map_at not in (watch.unwritten or ())
+        written = map_at not in (draft.unwritten or ())
         found_map = map_seen(map_at, places.holds, values["map"], written)
     captured = target.captured() if target is not None else {}
     return Observation(
         model_class=type(model).__name__,
-        engine=session.places.engine or None,
-        release=session.places.release or None,
-        draft=watch.path,
+        engine=engine.engine or None,
+        release=engine.release or None,
+        draft=draft.path,
         target=target.path if target is not None else None,
         phase=look.phase,
         tokens=look.tokens,

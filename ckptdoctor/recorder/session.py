@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 import types
-import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -16,49 +15,12 @@ from ckptdoctor.recorder.patches import Patches
 from ckptdoctor.recorder.places import EnginePlaces, Quiet
 from ckptdoctor.recorder.reach import arguments, first, function_at, reach
 from ckptdoctor.recorder.settings import Settings
+from ckptdoctor.recorder.target import TargetWatch
 from ckptdoctor.recorder.watching import DraftWatch
 from ckptdoctor.recorder.words import logger, say
 from ckptdoctor.recorder.worker import Worker
 
-__all__ = ["Session", "TargetWatch"]
-
-
-class TargetWatch:
-    """The target of this process: its folder and width, and which boundaries it captures."""
-
-    def __init__(self, model: Any, places: EnginePlaces, given: dict[str, Any]) -> None:
-        self._model = weakref.ref(model)
-        self._places = places
-        self.path: str | None = first(given, places.target_path)
-        self.width: int | None = first(given, places.width)
-        self.in_graph: tuple[int, ...] | None = None
-
-    @property
-    def model(self) -> Any:
-        return self._model()
-
-    def boundaries(self) -> tuple[int, ...] | None:
-        """What the target's attribute says now; empty where it captures nothing, None where it says nothing."""
-        if first(self.model, self._places.captures) is False:
-            return ()
-        value = first(self.model, self._places.layers)
-        try:
-            return None if value is None else tuple(int(v) for v in value)
-        except (TypeError, ValueError):
-            return None
-
-    def captured(self) -> dict[str, tuple[int, ...]]:
-        """Boundaries by phase. Eager passes read the attribute; a graph keeps what stood there when it was recorded."""
-        now = self.boundaries()
-        found = {"extend": now, "verify": now} if now else {}
-        if self.in_graph:
-            found["verify_graph"] = self.in_graph
-        return found
-
-    def addresses(self) -> set[int]:
-        """Where the target's parameters lie: a parameter of the draft that lies there is shared."""
-        model = self.model
-        return {p.data_ptr() for p in model.parameters()} if model is not None else set()
+__all__ = ["Session"]
 
 
 class Session:
@@ -96,6 +58,10 @@ class Session:
         self.stop()
         with suppress(Exception):  # a log that cannot be written is no reason to stop an engine
             self.tell(say("log", "stopped", error=type(error).__name__, message=error), bad=True)
+
+    def number_of(self, draft: object) -> int:
+        """Which of the drafts of this process it is, from 1."""
+        return next((number for number, known in enumerate(self.drafts, 1) if known is draft), 1)
 
     def tell(self, line: str, bad: bool = False) -> None:
         """One line in the log."""

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ckptdoctor.recorder.entry import SWITCH
+from ckptdoctor.recorder.variables import SAMPLES, SWITCH
 from ckptdoctor.recorder.words import say
 
-__all__ = ["SAMPLES", "Settings", "settings_of"]
+__all__ = ["Settings", "settings_of"]
 
-SAMPLES = "CKPTDOCTOR_RECORD_SAMPLES"
 MOST_TOKENS = 1_000_000
 
 

@@ -6,23 +6,22 @@ import os
 import weakref
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ckptdoctor.outputs import same_place
-from ckptdoctor.recorder.comparing import Verdict
-from ckptdoctor.recorder.entry import SWITCH
+from ckptdoctor.recorder.comparing import Verdict, seen_line, verdict
 from ckptdoctor.recorder.intake import Look, find_map, fits_a_look
 from ckptdoctor.recorder.observation import Observation
 from ckptdoctor.recorder.places import DraftPlaces
+from ckptdoctor.recorder.planned import plan_beside
+from ckptdoctor.recorder.process import Process
 from ckptdoctor.recorder.reach import arguments, first, reach
-from ckptdoctor.recorder.reporting import report
+from ckptdoctor.recorder.reporting import Loaded, observation, write_json
 from ckptdoctor.recorder.sampling import SampleFile, side_by_side
 from ckptdoctor.recorder.transfer import Transfer
+from ckptdoctor.recorder.variables import SWITCH
 from ckptdoctor.recorder.words import say
 from ckptdoctor.recorder.written import watch_loading
-
-if TYPE_CHECKING:
-    from ckptdoctor.recorder.session import Session
 
 __all__ = ["DraftWatch"]
 
@@ -34,7 +33,7 @@ class DraftWatch:
     that are all zero (a dummy pass that no flag told) is forgotten, and the next pass is looked at.
     """
 
-    def __init__(self, session: Session, model: Any, places: DraftPlaces, path: str | None) -> None:
+    def __init__(self, session: Process, model: Any, places: DraftPlaces, path: str | None) -> None:
         self.session = session
         self.places = places
         self.path = path
@@ -79,7 +78,7 @@ class DraftWatch:
 
     def file_name(self, what: str, ending: str) -> str:
         """A name that no other process writes to."""
-        draft = self.session.drafts.index(self) + 1 if self in self.session.drafts else 1
+        draft = self.session.number_of(self)
         several = "" if draft == 1 else f"-{draft}"
         return f"{what}-{self.session.places.engine}-{os.getpid()}{several}.{ending}"
 
@@ -150,9 +149,32 @@ class DraftWatch:
             return
         self.reported = True
         self.pending = False
-        report(self, look, values, shared, map_at)
+        self._report(look, values, shared, map_at)
         if self.samples is None:
             self.session.stop()
+
+    def _report(self, look: Look, values: dict[str, Any], shared: set[int] | None, map_at: str | None) -> None:
+        """Two lines in the log and one JSON file of one look; runs in the recorder's own thread."""
+        session, target = self.session, self.session.target
+        model = Loaded(self.model, self.places, self.path, self.unwritten)
+        seen = observation(model, session.places, target, look, values, shared, map_at)
+        plan, why = plan_beside(seen.draft, seen.target, seen.engine, seen.release)
+        found = verdict(seen, plan, why)
+        self.seen, self.verdict = seen, found
+        if self.samples is not None:
+            boundaries = seen.captured.get(seen.phase or "extend")
+            fitting = boundaries if boundaries and len(boundaries) == seen.states else None
+            self.samples.describe(seen.engine, seen.release, fitting, seen.phase)
+        if session.speaks():
+            session.tell(seen_line(seen))
+            session.tell(found.line, bad=not found.good)
+        if self.folder is not None:
+            path = self.folder / self.file_name("record", "json")
+            write_json(
+                path, {"seen": seen.as_json(), "good": found.good, "problems": found.problems, "line": found.line}
+            )
+            if session.speaks():
+                session.tell(say("log", "report", path=path))
 
     def _sample(self, states: Any) -> None:
         assert self.samples is not None

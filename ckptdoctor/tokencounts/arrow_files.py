@@ -13,7 +13,7 @@ from typing import Any
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.text import listing, show
 from ckptdoctor.tokencounts.arrow_sizes import unpacked_size
-from ckptdoctor.tokencounts.corpus import FIELDS, IDS, texts_of
+from ckptdoctor.tokencounts.rows import FIELDS, IDS, texts_of
 from ckptdoctor.tokencounts.tally import Tally
 from ckptdoctor.tokencounts.tokenizing import TextCounter
 

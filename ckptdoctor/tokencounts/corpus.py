@@ -1,9 +1,4 @@
-"""Text as people keep it, counted as token ids: JSON lines and Arrow data, row after row in constant memory.
-
-A row has ids (`input_ids`, `token_ids`, `ids`) or text (`text`, `content`, or the messages of a conversation in
-`messages` or `conversations`). All positions count: a `loss_mask` beside the ids is not read. Of messages, the
-contents are tokenised each by itself and without special tokens, since a chat template puts its own between them.
-"""
+"""Text as people keep it, counted as token ids: JSON lines and Arrow data, row after row in constant memory."""
 
 from __future__ import annotations
 
@@ -13,19 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from ckptdoctor.text import listing, show
+from ckptdoctor.tokencounts.arrow_files import read_arrow
+from ckptdoctor.tokencounts.rows import FIELDS, IDS, TEXTS, texts_of
 from ckptdoctor.tokencounts.tally import Tally
 from ckptdoctor.tokencounts.tokenizing import TextCounter
 
-__all__ = ["FIELDS", "IDS", "TEXTS", "read_corpus", "texts_of"]
-
-IDS = ("input_ids", "token_ids", "ids")
-TEXTS = ("text", "content", "messages", "conversations")
-FIELDS = (*IDS, *TEXTS)
-"""The fields that a row is looked up in, the first that is there."""
+__all__ = ["read_corpus"]
 
 _LINE_LIMIT = 16 * 1024 * 1024
 _IDS_AT_ONCE = 65_536
-_DEEPEST = 4
 
 
 def read_corpus(place: Path, tally: Tally, tokenizer: Path | None) -> str:
@@ -33,33 +24,9 @@ def read_corpus(place: Path, tally: Tally, tokenizer: Path | None) -> str:
     try:
         if place.suffix.lower() == ".jsonl":
             return _lines(place, tally, tokenizer)
-        from ckptdoctor.tokencounts.arrow_files import read_arrow
-
         return read_arrow(place, tally, tokenizer)
     except OSError as error:
         raise tally.refuse(f"cannot be read ({show(error.strerror or error)})") from None
-
-
-def texts_of(value: object, refuse: Callable[[str], Exception], depth: int = _DEEPEST) -> Iterator[str]:
-    """The texts in a field of a row: itself, or the contents of its messages or of the parts of a message.
-
-    Raises what `refuse` makes of the end of a sentence where it is something else.
-    """
-    if value is None:
-        return
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list) and depth:
-        for item in value:
-            yield from texts_of(item, refuse, depth - 1)
-    elif isinstance(value, dict) and depth:
-        key = next((k for k in ("content", "value", "text") if k in value), None)
-        if key is None and "type" not in value and "role" not in value:
-            raise refuse(f"a message in it has neither content nor value, but {listing(value)}")
-        # Parts without text are pictures and sounds; messages without content are calls of tools.
-        yield from texts_of(value[key] if key else None, refuse, depth - 1)
-    else:
-        raise refuse(f"{show(repr(value), 60)} stands where text is expected")
 
 
 def _lines(place: Path, tally: Tally, tokenizer: Path | None) -> str:

@@ -32,6 +32,15 @@ def test_a_worker_that_dies_takes_nothing_with_it(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_worker_that_is_killed_between_two_tasks_costs_nothing(tmp_path: Path) -> None:
+    lanes = Lanes(Work(work, prepare, str(tmp_path)), 1, 30.0, lambda _: None)
+    workers = []
+    for done in lanes.run(iter(["one", "two", "three"])):
+        workers.append(int(str(done.value).partition(" by ")[2]))
+        os.kill(workers[-1], signal.SIGKILL)
+    assert len(set(workers)) == 3
+
+
 def test_a_task_that_hangs_is_ended(tmp_path: Path) -> None:
     tasks = ["hang", "search", "stop", "one"]
     assert outcomes(tasks, tmp_path, limit=2.0) == {

@@ -27,7 +27,8 @@ def test_off_is_off(value: str | None) -> None:
         "heavy = {'torch', 'yaml', 'numpy', 'packaging', 'logging', 'sglang', 'vllm'} & (set(sys.modules) - before)\n"
         "ours = [m for m in sys.modules if m.startswith('ckptdoctor')]\n"
         "assert not heavy, heavy\n"
-        "assert sorted(ours) == ['ckptdoctor', 'ckptdoctor.recorder', 'ckptdoctor.recorder.entry'], ours\n"
+        "light = ['ckptdoctor', 'ckptdoctor.recorder', 'ckptdoctor.recorder.entry', 'ckptdoctor.recorder.variables']\n"
+        "assert sorted(ours) == light, ours\n"
     )
     done = run(code, **({} if value is None else {"CKPTDOCTOR_RECORD": value}))
     assert (done.returncode, done.stderr) == (0, "")

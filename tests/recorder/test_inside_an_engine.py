@@ -55,7 +55,7 @@ def serve(tmp_path: Path, case: str, draft: Path = DRAFT, **variables: str) -> S
     environment = {k: v for k, v in os.environ.items() if not k.startswith("CKPTDOCTOR")}
     environment |= {"PYTHONPATH": os.pathsep.join((str(home), str(ROOT))), "OMP_NUM_THREADS": "1", **variables}
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(HERE / "served.py"), str(draft), case],
+        [sys.executable, "-W", "error", str(ROOT / "tests" / "helpers" / "served.py"), str(draft), case],
         capture_output=True, text=True, env=environment, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

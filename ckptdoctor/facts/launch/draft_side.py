@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,17 @@ from ckptdoctor.facts.mtp.mtp import MtpHeads
 from ckptdoctor.facts.quantisation.quantisation import Quantisation
 from ckptdoctor.facts.target import Target
 from ckptdoctor.launch.engines import EngineLine, holds
-from ckptdoctor.launch.line import Deviation, Launch
+from ckptdoctor.launch.line import Launch
 from ckptdoctor.unknown import Unknown
 
 __all__ = ["Seen"]
 
-# Deviations of which the line can keep its own value: another way to set them right is as good.
-_A_CHOICE = frozenset({
-    "no_speculation", "another_draft", "dtype_of_less_range", "context_beyond_positions",
-    "context_beyond_positions_let_in", "quantisation_inherited", "token_map_cut", "token_map_of_no_use",
-})  # fmt: skip
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 
 
-@dataclass
+@dataclass(frozen=True)
 class Seen:
-    """A launch line beside a draft, and the deviations found so far.
+    """A launch line beside a draft.
 
     `algorithm` is the kind of draft (rules/algorithms), with a DSpark drafter in the place of MTP heads as `dspark`.
     """
@@ -42,7 +37,6 @@ class Seen:
     block: BlockDraft | None
     mtp: MtpHeads | None
     quantisation: Quantisation | None
-    found: list[tuple[Deviation, Mapping[str, Any] | None]] = field(default_factory=list)
 
     @property
     def algorithm(self) -> str:
@@ -103,38 +97,14 @@ class Seen:
         """Whether a row of the engine's file applies to the release of the line, else to the newest."""
         return holds(row, self.launch.release)
 
-    def add(
-        self,
-        kind: str,
-        field_name: str | None = None,
-        *,
-        wanted: str | int | None = None,
-        changes: Mapping[str, Any] | None = None,
-        detail: str | int | None = None,
-        option: str | None = None,
-        given: str | int | None = None,
-        corrected: str | None = None,
-        taken: str | int | None = None,
-    ) -> None:
-        """Note a deviation of a field; `changes` (field → value, None to leave it out) make the corrected line."""
-        source = self.launch.source
-        if field_name is not None:
-            option = option or source.written(field_name)
-            said = getattr(self.launch, field_name)
-            given = given if given is not None else said if isinstance(said, (str, int)) else None
-        self.found.append((Deviation(kind, option, given, wanted, corrected, detail, taken), changes or None))
+    def said(self, name: str) -> tuple[str | None, str | int | None]:
+        """How the line writes a field, and what it gives there."""
+        value = getattr(self.launch, name)
+        return self.launch.source.written(name), value if isinstance(value, (str, int)) else None
 
-    def deviations(self) -> tuple[Deviation, ...]:
-        """All deviations; the corrected line of each holds the changes of all that leave no choice."""
-        needed: dict[str, Any] = {}
-        for deviation, changes in self.found:
-            if deviation.kind not in _A_CHOICE:
-                needed |= changes or {}
-        source = self.launch.source
-        return tuple(
-            deviation if changes is None else replace(deviation, corrected=source.corrected({**needed, **changes}))
-            for deviation, changes in self.found
-        )
+    def instead(self, name: str, value: Any) -> tuple[str | None, str | int | None, Mapping[str, Any]]:
+        """The same with the change that puts `value` there; None leaves the field out."""
+        return (*self.said(name), {name: value})
 
     def same_place(self, path: str) -> bool | None:
         """Whether a path of the line is the scanned folder; None where that cannot be told."""

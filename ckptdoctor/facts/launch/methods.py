@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Generator, Iterator
 from difflib import get_close_matches
 from typing import Any
 
 from ckptdoctor.facts.launch.draft_side import Seen
+from ckptdoctor.launch.deviations import Deviation, MethodDeviation, PathDeviation
 from ckptdoctor.launch.engines import Method
 
 __all__ = ["method_deviations", "runs"]
+
+_Step = Generator[MethodDeviation, None, bool]
+"""Finds deviations, and says whether what else the line asks for has no meaning beside them."""
 
 
 def runs(seen: Seen) -> Method | None:
@@ -48,19 +52,20 @@ def _inferred(seen: Seen) -> str | None:
     return None
 
 
-def method_deviations(seen: Seen) -> None:
-    """Add what does not go together of algorithm, path and draft."""
+def method_deviations(seen: Seen) -> Iterator[Deviation]:
+    """What does not go together of algorithm, path and draft."""
     if not seen.known or seen.is_open("method_word"):
         return
     if not seen.launch.speculates:
         if seen.line.raw["without_method"] not in ("default", "unknown") and not _is_served_itself(seen):
-            seen.add("no_speculation", changes=_switch_on(seen))
+            yield MethodDeviation("no_speculation", changes=_switch_on(seen))
         return
-    steps: tuple[Callable[[Seen], bool], ...] = (_word, _missing_method, _hijacked, _other)
-    stopped = any(step(seen) for step in steps)
-    if not stopped:
-        _parallel(seen)
-    _path(seen)
+    for step in (_word, _missing_method, _hijacked, _other):
+        if (yield from step(seen)):
+            break
+    else:
+        yield from _parallel(seen)
+    yield from _path(seen)
 
 
 def _is_served_itself(seen: Seen) -> bool:
@@ -85,12 +90,13 @@ def _word_change(seen: Seen, method: Method) -> dict[str, object]:
     return changes
 
 
-def _changed(seen: Seen, method: Method | None) -> dict[str, Any]:
-    """What makes the line ask for another method: arguments for `Seen.add`."""
+def _asking_for(seen: Seen, method: Method | None) -> dict[str, Any]:
+    """What makes the line ask for another method: fields of a `MethodDeviation`."""
     if method is None:
         return {}
     flags = method.raw.get("option")
-    return {"changes": _word_change(seen, method)} if flags is None else {"corrected": _with_flag(seen, flags)}
+    asked = {"changes": _word_change(seen, method)} if flags is None else {"corrected": _with_flag(seen, flags)}
+    return {"wanted": method.word, **asked}
 
 
 def _with_flag(seen: Seen, flags: dict[str, str]) -> str | None:
@@ -103,7 +109,7 @@ def _with_flag(seen: Seen, flags: dict[str, str]) -> str | None:
     return f"{text} --{flags['add']}" if re.search(flags["words"], text) else None
 
 
-def _word(seen: Seen) -> bool:
+def _word(seen: Seen) -> _Step:
     """The word is none of the engine's, or is written in another case."""
     word = seen.launch.method_word
     if word is None:
@@ -121,19 +127,17 @@ def _word(seen: Seen) -> bool:
             if line.raw.get("open_words_from") and not close and not _alike(word, line.methods)
             else "method_unknown"
         )
-        seen.add(kind, "method_word", wanted=likely.word if likely else None, **_changed(seen, likely))
+        yield MethodDeviation(kind, *seen.said("method_word"), **_asking_for(seen, likely))
         return True
     if seen.launch.release is not None and not seen.holds(method.raw):
         said = " and ".join(f"{name} {method.raw[name]}" for name in ("from", "until") if name in method.raw)
-        seen.add("method_of_another_release", "method_word", detail=said)
+        yield MethodDeviation("method_of_another_release", *seen.said("method_word"), releases=said)
         return True
     if word != method.word and word.lower() == method.word.lower():
         until = line.raw.get("case_matters_until")
         if until is None or not seen.launch.release or seen.holds({"until": until}):
-            seen.add(
-                "method_case", "method_word", wanted=method.word, detail=until,
-                changes={"method_word": method.word},
-            )  # fmt: skip
+            at = seen.instead("method_word", method.word)
+            yield MethodDeviation("method_case", *at, wanted=method.word, until=until)
     return False
 
 
@@ -146,7 +150,7 @@ def _alike(word: str, words: object) -> bool:
     return plain(word) in {plain(str(known)) for known in words} if isinstance(words, (dict,)) else False
 
 
-def _missing_method(seen: Seen) -> bool:
+def _missing_method(seen: Seen) -> _Step:
     launch, line = seen.launch, seen.line
     if launch.method_word is not None:
         return False
@@ -155,21 +159,19 @@ def _missing_method(seen: Seen) -> bool:
     if way == "none" or (way == "required" and launch.source.options.object):
         if not seen.bundled or launch.draft_path is not None:
             kind = "method_missing" if way == "none" else "method_required"
-            option = launch.source.written("method_word")
-            seen.add(kind, option=option, wanted=best.word if best else None, **_changed(seen, best))
+            yield MethodDeviation(kind, *seen.said("method_word"), **_asking_for(seen, best))
         return True
     if way == "infer" and launch.draft_path is not None and not seen.is_open("draft_path"):
         inferred = _inferred(seen)
         if inferred is None and seen.algorithm != "plain":
-            seen.add(
-                "method_left_open", option=launch.source.written("method_word"), wanted=best.word if best else None,
-                detail=line.raw["otherwise"]["method"], **_changed(seen, best),
-            )  # fmt: skip
+            runs_as = line.raw["otherwise"]["method"]
+            asked = _asking_for(seen, best)
+            yield MethodDeviation("method_left_open", *seen.said("method_word"), runs=runs_as, **asked)
             return True
     return False
 
 
-def _hijacked(seen: Seen) -> bool:
+def _hijacked(seen: Seen) -> _Step:
     """The path of the draft makes the engine take another method than the line says, or than the draft needs."""
     launch, line = seen.launch, seen.line
     if line.raw["without_method"] != "infer" or launch.draft_path is None or seen.is_open("draft_path"):
@@ -186,12 +188,9 @@ def _hijacked(seen: Seen) -> bool:
     if part is None or line.method(part_method(line.raw["inference"], part)) != method:
         return False
     best = line.method_for(seen.algorithm)
-    explicit = best is not None and bool(best.raw.get("explicit"))
-    seen.add(
-        "path_decides", option=launch.source.written("draft_path"), given=launch.draft_path,
-        wanted=best.word if best is not None else None,
-        **(_changed(seen, best) if explicit else {}), detail=part, taken=method.word,
-    )  # fmt: skip
+    # Other methods are not taken from the line while the path holds that part.
+    asked = _asking_for(seen, best) if best is None or best.raw.get("explicit") else {"wanted": best.word}
+    yield MethodDeviation("path_decides", *seen.said("draft_path"), part=part, runs=method.word, **asked)
     return True
 
 
@@ -200,32 +199,29 @@ def part_method(rows: list[dict[str, str]], part: str) -> str:
     return next(row["method"] for row in rows if row.get("path") == part)
 
 
-def _other(seen: Seen) -> bool:
+def _other(seen: Seen) -> _Step:
     """The method runs another kind of draft."""
     method = runs(seen)
     if method is None or seen.launch.method_word is None or not method.drafts or seen.algorithm in method.drafts:
         return False
-    best = seen.line.method_for(seen.algorithm)
-    seen.add(
-        "method_of_another_draft", "method_word", wanted=best.word if best is not None else None,
-        **_changed(seen, best), detail=method.method,
-    )  # fmt: skip
+    asked = _asking_for(seen, seen.line.method_for(seen.algorithm))
+    yield MethodDeviation("method_of_another_draft", *seen.said("method_word"), runs=method.method, **asked)
     return True
 
 
-def _parallel(seen: Seen) -> None:
+def _parallel(seen: Seen) -> Iterator[Deviation]:
     """Drafting of all positions in one pass: asked of a draft that cannot, or not asked of one that was made for it."""
     row = seen.line.raw.get("parallel_drafting")
     method = runs(seen)
     if row is None or method is None or method.method != row["method"] or not seen.holds(row):
         return
     if seen.algorithm in row["drafts"] and not seen.launch.parallel_drafting:
-        seen.add("parallel_missing", "parallel_drafting", given="", wanted="true", changes={"parallel_drafting": True})
+        yield Deviation("parallel_missing", changes={"parallel_drafting": True})
     elif seen.launch.parallel_drafting and seen.algorithm not in row["drafts"]:
-        seen.add("parallel_unsuited", "parallel_drafting", given="true", changes={"parallel_drafting": None})
+        yield Deviation("parallel_unsuited", changes={"parallel_drafting": None})
 
 
-def _path(seen: Seen) -> None:
+def _path(seen: Seen) -> Iterator[PathDeviation]:
     """Where the draft is looked for: nowhere, in the target's place, or in another folder than the scanned one."""
     launch = seen.launch
     method = runs(seen) or seen.line.method_for(seen.algorithm)
@@ -233,22 +229,15 @@ def _path(seen: Seen) -> None:
         return
     if method is None or seen.is_open("draft_path") or not (method.drafts or method.raw.get("path")):
         return
-    way = method.raw.get("path")
+    way, here = method.raw.get("path"), seen.checkpoint.path
+    at = seen.instead("draft_path", here)
     if launch.draft_path is None:
         inside = seen.bundled or seen.algorithm == "mtp" or (way == "inside" and seen.algorithm == "dspark")
         if way in (None, "any") or inside:
             return
-        seen.add(
-            "draft_path_missing", option=launch.source.written("draft_path"), wanted=seen.checkpoint.path, detail=way,
-            changes={"draft_path": seen.checkpoint.path},
-        )  # fmt: skip
+        yield PathDeviation("draft_path_missing", *at, wanted=here, place=way)
         return
     if launch.draft_path == launch.target_path and not seen.bundled and seen.algorithm not in ("mtp", "plain"):
-        seen.add(
-            "draft_is_target", "draft_path", wanted=seen.checkpoint.path,
-            changes={"draft_path": seen.checkpoint.path},
-        )  # fmt: skip
+        yield PathDeviation("draft_is_target", *at, wanted=here)
     elif seen.same_place(launch.draft_path) is False:
-        seen.add(
-            "another_draft", "draft_path", wanted=seen.checkpoint.path, changes={"draft_path": seen.checkpoint.path}
-        )
+        yield PathDeviation("another_draft", *at, wanted=here)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ckptdoctor.facts.launch.draft_side import Seen
 from ckptdoctor.facts.launch.methods import runs
+from ckptdoctor.launch.deviations import Deviation, NumberDeviation, SizeDeviation
 from ckptdoctor.launch.engines import Method
 
 __all__ = ["number_deviations"]
 
 
-def number_deviations(seen: Seen) -> None:
-    """Add what is wrong with the numbers of the method that runs."""
+def number_deviations(seen: Seen) -> Iterator[Deviation]:
+    """What is wrong with the numbers of the method that runs."""
     if not seen.launch.speculates:
         return
-    _chain_only(seen)
+    yield from _chain_only(seen)
     method = runs(seen)
     if method is None and seen.launch.method_word is None and not seen.is_open("method_word"):
         return
@@ -21,16 +24,16 @@ def number_deviations(seen: Seen) -> None:
         return
     counts = method.counts
     if counts == "tree" and not seen.launch.adaptive:
-        _tree(seen)
+        yield from _tree(seen)
     elif counts in ("block", "block_and_anchor"):
-        _block(seen, method)
+        yield from _block(seen, method)
     elif counts == "heads":
-        _heads(seen)
+        yield from _heads(seen)
     if counts in ("chain", "block") and seen.line.raw["without_method"] == "infer":
-        _tokens_missing(seen, method)
+        yield from _tokens_missing(seen, method)
 
 
-def _chain_only(seen: Seen) -> None:
+def _chain_only(seen: Seen) -> Iterator[NumberDeviation]:
     """More than one candidate a step, where the engine or its attention backend drafts chains alone."""
     launch = seen.launch
     if launch.topk is None or launch.topk <= 1:
@@ -39,13 +42,13 @@ def _chain_only(seen: Seen) -> None:
     changes: dict[str, object] = {"topk": 1}
     if launch.steps is not None and launch.draft_tokens is not None:
         changes["draft_tokens"] = launch.steps + 1
-    if seen.line.raw.get("chain_only"):
-        seen.add("topk_unsupported", "topk", wanted=1, changes=changes, detail=seen.line.name)
-    elif launch.attention_backend in backends:
-        seen.add("topk_unsupported", "topk", wanted=1, changes=changes, detail=launch.attention_backend)
+    chain_only = seen.line.raw.get("chain_only")
+    if chain_only or launch.attention_backend in backends:
+        alone = seen.line.name if chain_only else launch.attention_backend
+        yield NumberDeviation("topk_unsupported", *seen.said("topk"), changes, wanted=1, chains_alone=alone)
 
 
-def _tree(seen: Seen) -> None:
+def _tree(seen: Seen) -> Iterator[NumberDeviation]:
     """Steps, top k and tokens of a tree: a chain (top k 1) has one token a step and the one before it."""
     launch = seen.launch
     steps, topk, tokens = launch.steps, launch.topk, launch.draft_tokens
@@ -58,21 +61,20 @@ def _tree(seen: Seen) -> None:
     if steps is None or topk is None or (tokens is None and topk != 1):
         missing = [name for name in ("steps", "topk", "draft_tokens") if getattr(launch, name) is None]
         full = _filled(steps, topk, tokens)
-        seen.add(
-            "numbers_incomplete", given[0], detail=", ".join(source.written(name) or name for name in missing),
-            changes={name: full[name] for name in missing},
-        )  # fmt: skip
+        changes = {name: full[name] for name in missing}
+        lack = ", ".join(source.written(name) or name for name in missing)
+        yield NumberDeviation("numbers_incomplete", *seen.said(given[0]), changes, missing=lack)
         return
     if tokens is None:
         return
-    if topk == 1 and tokens != steps + 1:
-        seen.add("chain_tokens", "draft_tokens", wanted=steps + 1, changes={"draft_tokens": steps + 1}, detail=steps)
-    elif topk > 1 and tokens < steps + 1:
-        seen.add(
-            "tokens_below_steps", "draft_tokens", wanted=steps + 1, changes={"draft_tokens": steps + 1}, detail=steps
-        )
-    elif topk > 1 and tokens - 1 > (most := topk + (max(steps, 1) - 1) * topk * topk):
-        seen.add("tokens_beyond_tree", "draft_tokens", wanted=most + 1, changes={"draft_tokens": most + 1}, detail=most)
+    least, drafted = steps + 1, topk + (max(steps, 1) - 1) * topk * topk
+    if topk == 1 and tokens != least:
+        yield NumberDeviation("chain_tokens", *seen.instead("draft_tokens", least), wanted=least)
+    elif topk > 1 and tokens < least:
+        yield NumberDeviation("tokens_below_steps", *seen.instead("draft_tokens", least), wanted=least)
+    elif topk > 1 and tokens - 1 > drafted:
+        at = seen.instead("draft_tokens", drafted + 1)
+        yield NumberDeviation("tokens_beyond_tree", *at, wanted=drafted + 1, drafted=drafted)
 
 
 def _filled(steps: int | None, topk: int | None, tokens: int | None) -> dict[str, int]:
@@ -86,7 +88,7 @@ def _filled(steps: int | None, topk: int | None, tokens: int | None) -> dict[str
     }
 
 
-def _block(seen: Seen, method: Method) -> None:
+def _block(seen: Seen, method: Method) -> Iterator[Deviation]:
     """Tokens and blocks of a drafter that fills a block in one pass."""
     launch, trained = seen.launch, seen.block_size
     tree = seen.line.raw["without_method"] == "none"
@@ -94,19 +96,19 @@ def _block(seen: Seen, method: Method) -> None:
         for name in ("steps", "topk"):
             value = getattr(launch, name)
             if value is not None and value != 1:
-                seen.add("forced_to_one", name, wanted=1, changes={name: None})
+                yield NumberDeviation("forced_to_one", *seen.instead(name, None), wanted=1)
     if trained is None:
         return
     anchor = method.counts == "block_and_anchor"
     if launch.block_size is not None and launch.block_size != trained:
-        seen.add("block_of_another_size", "block_size", wanted=trained, changes={"block_size": trained}, detail=trained)
+        at = seen.instead("block_size", trained)
+        yield SizeDeviation("block_of_another_size", *at, wanted=trained, block_size=trained)
     if launch.draft_tokens is None:
         return
     if not tree:
         if launch.draft_tokens > trained:
-            seen.add(
-                "tokens_beyond_block", "draft_tokens", wanted=trained, changes={"draft_tokens": trained}, detail=trained
-            )
+            at = seen.instead("draft_tokens", trained)
+            yield SizeDeviation("tokens_beyond_block", *at, wanted=trained, block_size=trained)
         return
     block = launch.block_size if launch.block_size is not None else trained
     fitting = block + 1 if anchor else block
@@ -114,24 +116,24 @@ def _block(seen: Seen, method: Method) -> None:
         kind = (
             "anchor_tokens" if anchor else "block_tokens_disagree" if launch.block_size is not None else "block_tokens"
         )
-        seen.add(kind, "draft_tokens", wanted=fitting, changes={"draft_tokens": fitting}, detail=block)
+        yield SizeDeviation(kind, *seen.instead("draft_tokens", fitting), wanted=fitting, block_size=block)
 
 
-def _heads(seen: Seen) -> None:
+def _heads(seen: Seen) -> Iterator[NumberDeviation]:
     """Tokens of multi-token-prediction heads: all of them, or as often as they divide."""
     tokens, heads = seen.launch.draft_tokens, seen.heads
     if seen.line.raw["without_method"] != "infer" or tokens is None or not heads or heads < 2:
         return
     if tokens > heads and tokens % heads:
         fitting = tokens // heads * heads
-        seen.add("tokens_not_of_heads", "draft_tokens", wanted=fitting, changes={"draft_tokens": fitting}, detail=heads)
+        at = seen.instead("draft_tokens", fitting)
+        yield NumberDeviation("tokens_not_of_heads", *at, wanted=fitting, heads=heads)
 
 
-def _tokens_missing(seen: Seen, method: Method) -> None:
+def _tokens_missing(seen: Seen, method: Method) -> Iterator[NumberDeviation]:
     """No number of tokens, where the engine has none of its own."""
     if seen.launch.draft_tokens is not None or seen.is_open("draft_tokens") or method.method == "dspark":
         return
     trained = seen.block_size
     wanted = trained - 1 if method.counts == "block" and trained is not None and trained > 1 else 3
-    option = seen.launch.source.written("draft_tokens")
-    seen.add("tokens_missing", option=option, wanted=wanted, changes={"draft_tokens": wanted})
+    yield NumberDeviation("tokens_missing", *seen.instead("draft_tokens", wanted), wanted=wanted)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ckptdoctor.facts.draft.aux_layers import AuxSource
 from ckptdoctor.facts.launch.draft_side import Seen
 from ckptdoctor.facts.launch.methods import runs
+from ckptdoctor.launch.deviations import Deviation, LayersDeviation, LengthDeviation, StoredDeviation
 from ckptdoctor.unknown import Unknown
 
 __all__ = ["setting_deviations"]
@@ -14,41 +16,34 @@ __all__ = ["setting_deviations"]
 _NARROW = {"float16": "BF16", "half": "BF16", "fp16": "BF16"}
 
 
-def setting_deviations(seen: Seen) -> None:
-    """Add what is wrong with the settings that touch the draft."""
+def setting_deviations(seen: Seen) -> Iterator[Deviation]:
+    """What is wrong with the settings that touch the draft."""
     if not seen.launch.speculates:
         return
-    _length(seen)
-    _dtype(seen)
-    _gguf(seen)
-    _quantisation(seen)
-    _draft_parallel(seen)
-    _token_map(seen)
-    _layers(seen)
+    for part in (_length, _dtype, _gguf, _quantisation, _draft_parallel, _token_map, _layers):
+        yield from part(seen)
 
 
-def _length(seen: Seen) -> None:
+def _length(seen: Seen) -> Iterator[LengthDeviation]:
     """The longest text against the draft's rotary table."""
     launch, rows = seen.launch, seen.draft.positions.rows
     if rows is None or not seen.known or seen.algorithm in ("mtp", "medusa", "plain") or seen.bundled:
         return
     if launch.draft_context_length is not None and launch.draft_context_length > rows:
-        seen.add(
-            "draft_length_beyond_positions", "draft_context_length", wanted=rows, detail=rows,
-            changes={"draft_context_length": rows},
-        )  # fmt: skip
+        at = seen.instead("draft_context_length", rows)
+        yield LengthDeviation("draft_length_beyond_positions", *at, positions=rows)
     if launch.context_length is not None and launch.context_length > rows:
         kind = "context_beyond_positions_let_in" if launch.longer_context else "context_beyond_positions"
-        seen.add(kind, "context_length", wanted=rows, changes={"context_length": rows}, detail=rows)
+        yield LengthDeviation(kind, *seen.instead("context_length", rows), positions=rows)
 
 
-def _dtype(seen: Seen) -> None:
+def _dtype(seen: Seen) -> Iterator[StoredDeviation]:
     stored = seen.dtype
     if seen.launch.dtype is not None and stored is not None and _NARROW.get(seen.launch.dtype.lower()) == stored:
-        seen.add("dtype_of_less_range", "dtype", wanted="bfloat16", changes={"dtype": "bfloat16"}, detail=stored)
+        yield StoredDeviation("dtype_of_less_range", *seen.instead("dtype", "bfloat16"), stored=stored)
 
 
-def _gguf(seen: Seen) -> None:
+def _gguf(seen: Seen) -> Iterator[Deviation]:
     """A target in the GGUF format, whose loader is used for the draft too."""
     launch = seen.launch
     names = (launch.load_format, launch.quantization)
@@ -61,13 +56,10 @@ def _gguf(seen: Seen) -> None:
     ):
         return
     can = any(option.field == "draft_load_format" for option in seen.line.options.values())
-    seen.add(
-        "gguf_for_both", option=launch.source.written("target_path"), given=launch.target_path,
-        wanted="auto" if can else None, changes={"draft_load_format": "auto"} if can else None,
-    )  # fmt: skip
+    yield Deviation("gguf_for_both", *seen.said("target_path"), {"draft_load_format": "auto"} if can else {})
 
 
-def _quantisation(seen: Seen) -> None:
+def _quantisation(seen: Seen) -> Iterator[StoredDeviation]:
     """A quantisation that needs a quantised checkpoint, for a draft that is none."""
     launch, raw = seen.launch, seen.line.raw
     if seen.quantised or not seen.known or seen.dtype is None or seen.bundled:
@@ -78,44 +70,35 @@ def _quantisation(seen: Seen) -> None:
     own = launch.draft_quantization
     if own is not None:
         if own.lower() not in online:
-            seen.add(
-                "quantisation_of_plain_draft",
-                "draft_quantization",
-                detail=seen.dtype,
-                changes={"draft_quantization": None},
-            )
+            at = seen.instead("draft_quantization", None)
+            yield StoredDeviation("quantisation_of_plain_draft", *at, stored=seen.dtype)
         return
     none = raw.get("not_quantized")
     if none and launch.quantization is not None and launch.quantization.lower() not in (*online, "gguf"):
-        seen.add(
-            "quantisation_inherited", "quantization", wanted=none, detail=seen.dtype,
-            changes={"draft_quantization": none},
-        )  # fmt: skip
+        changes = {"draft_quantization": none}
+        yield StoredDeviation("quantisation_inherited", *seen.said("quantization"), changes, stored=seen.dtype)
 
 
-def _draft_parallel(seen: Seen) -> None:
+def _draft_parallel(seen: Seen) -> Iterator[Deviation]:
     launch = seen.launch
     size = launch.draft_tensor_parallel
     if seen.line.raw.get("draft_tensor_parallel") != "one_or_all" or size is None or seen.is_open("tensor_parallel"):
         return
     if size not in (1, launch.tensor_parallel):
-        seen.add(
-            "draft_parallel_size", "draft_tensor_parallel", wanted=launch.tensor_parallel,
-            changes={"draft_tensor_parallel": launch.tensor_parallel}, detail=launch.tensor_parallel,
-        )  # fmt: skip
+        yield Deviation("draft_parallel_size", *seen.instead("draft_tensor_parallel", launch.tensor_parallel))
 
 
-def _token_map(seen: Seen) -> None:
+def _token_map(seen: Seen) -> Iterator[Deviation]:
     """A token map beside a draft whose own map decides."""
     if seen.launch.token_map is None:
         return
     if seen.algorithm in ("eagle3", "peagle"):
-        seen.add("token_map_of_no_use", "token_map", changes={"token_map": None})
+        yield Deviation("token_map_of_no_use", *seen.instead("token_map", None))
     elif seen.launch.tensor_parallel > 1:
-        seen.add("token_map_cut", "token_map", changes={"token_map": None}, detail=seen.launch.tensor_parallel)
+        yield Deviation("token_map_cut", *seen.instead("token_map", None))
 
 
-def _layers(seen: Seen) -> None:
+def _layers(seen: Seen) -> Iterator[LayersDeviation]:
     """The captured layers, where the launch gives them and the draft's config is not read for them."""
     row = seen.line.raw.get("layers")
     method = runs(seen)
@@ -131,35 +114,27 @@ def _layers(seen: Seen) -> None:
     if not aux.used:
         return
     claimed = aux.claimed
+    readings, option = _readings(seen, int(row["boundary"])), seen.launch.source.written("layers_to_capture")
     if given is not None and not isinstance(claimed, Unknown) and len(set(given)) != claimed and -1 not in given:
-        readings = _readings(seen, int(row["boundary"]))
-        seen.add(
-            "layers_of_another_count", option=_layer_option(seen), given=_listed(given), wanted=_wanted(readings),
-            detail=claimed, changes=_layer_change(readings),
-        )  # fmt: skip
+        at = option, _listed(given), _layer_change(readings)
+        yield LayersDeviation("layers_of_another_count", *at, wanted=_wanted(readings), takes=claimed)
         return
-    readings = _readings(seen, int(row["boundary"]))
     if not readings:
         return
     taken = tuple(sorted(given)) if given is not None else _default(depth)
     if taken is None or taken in readings:
         return
-    seen.add(
-        "layers_not_given" if given is None else "other_layers", option=_layer_option(seen), given=_listed(taken),
-        wanted=_wanted(readings), detail=_listed(aux.ids or ()), changes=_layer_change(readings),
-    )  # fmt: skip
-
-
-def _layer_option(seen: Seen) -> str | None:
-    return seen.launch.source.written("layers_to_capture")
+    kind = "layers_not_given" if given is None else "other_layers"
+    at = option, _listed(taken), _layer_change(readings)
+    yield LayersDeviation(kind, *at, wanted=_wanted(readings), in_config=_listed(aux.ids or ()))
 
 
 def _wanted(readings: tuple[tuple[int, ...], ...]) -> str | None:
     return " or ".join(_listed(reading) for reading in readings) or None
 
 
-def _layer_change(readings: tuple[tuple[int, ...], ...]) -> dict[str, Any] | None:
-    return {"layers_to_capture": list(readings[0])} if len(readings) == 1 else None
+def _layer_change(readings: tuple[tuple[int, ...], ...]) -> dict[str, Any]:
+    return {"layers_to_capture": list(readings[0])} if len(readings) == 1 else {}
 
 
 def _listed(numbers: tuple[int, ...]) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from ckptdoctor.facts.launch.draft_side import Seen
+from ckptdoctor.launch.deviations import StrayDeviation
 from ckptdoctor.launch.engines import EngineLine, engine_lines
 from ckptdoctor.launch.options import Given
 
@@ -16,15 +17,15 @@ _STRAYS = 8
 _MEMBERS = 64
 
 
-def stray_deviations(seen: Seen) -> None:
-    """Add every option and member that the engine would stop on."""
-    _strays(seen)
+def stray_deviations(seen: Seen) -> Iterator[StrayDeviation]:
+    """Every option and member that the engine would stop on."""
+    yield from _strays(seen)
     if seen.launch.speculates:
-        _members(seen)
-        _removed(seen)
+        yield from _members(seen)
+        yield from _removed(seen)
 
 
-def _strays(seen: Seen) -> None:
+def _strays(seen: Seen) -> Iterator[StrayDeviation]:
     """Options that the engine does not know: those of another engine, and misspelt ones of speculation."""
     line = seen.line
     if line.raw.get("any_option"):
@@ -42,35 +43,34 @@ def _strays(seen: Seen) -> None:
                 and given.name in line.known
                 and _is_plain(given, line)
             ):
-                seen.add(
-                    "option_spelling", option=given.written, wanted=f"--{given.name}",
-                    corrected=seen.launch.source.renamed(given, f"--{given.name}"),
-                )  # fmt: skip
+                yield _renamed(seen, "option_spelling", given, given.name)
             continue
-        found += _stray(seen, given)
+        stray = _stray(seen, given)
+        if stray is not None:
+            found += 1
+            yield stray
 
 
 def _is_plain(given: Given, line: EngineLine) -> bool:
     return not any(given.written.lstrip("-").startswith(prefix) for prefix in line.raw.get("prefixes", ()))
 
 
-def _stray(seen: Seen, given: Given) -> int:
+def _renamed(seen: Seen, kind: str, given: Given, name: str) -> StrayDeviation:
+    wanted = f"--{name}"
+    corrected = seen.launch.source.renamed(given, wanted)
+    return StrayDeviation(kind, given.written, given.value or None, corrected=corrected, wanted=wanted)
+
+
+def _stray(seen: Seen, given: Given) -> StrayDeviation | None:
     line = seen.line
     close = get_close_matches(given.name, [name for name in line.known if len(name) > 4], 1, 0.84)
     other = next((e for e in engine_lines().values() if e is not line and given.name in e.known), None)
     speaks = "spec" in given.name or "draft" in given.name
     if close and speaks:
-        seen.add(
-            "option_misspelt", option=given.written, given=given.value or None, wanted=f"--{close[0]}",
-            corrected=seen.launch.source.renamed(given, f"--{close[0]}"),
-        )  # fmt: skip
-    elif other is not None:
-        seen.add("option_of_another_engine", option=given.written, given=given.value or None, detail=other.name)
-    elif speaks:
-        seen.add("option_not_known", option=given.written, given=given.value or None)
-    else:
-        return 0
-    return 1
+        return _renamed(seen, "option_misspelt", given, close[0])
+    if other is not None:
+        return StrayDeviation("option_of_another_engine", given.written, given.value or None, engine=other.name)
+    return StrayDeviation("option_not_known", given.written, given.value or None) if speaks else None
 
 
 def _after_program(seen: Seen, given: Given) -> bool:
@@ -82,7 +82,7 @@ def _after_program(seen: Seen, given: Given) -> bool:
     return start is not None and given.word.start > start
 
 
-def _members(seen: Seen) -> None:
+def _members(seen: Seen) -> Iterator[StrayDeviation]:
     """Members that the object of speculation cannot have."""
     line = seen.line
     if not line.raw.get("closed_object"):
@@ -90,15 +90,15 @@ def _members(seen: Seen) -> None:
     for name in list(seen.launch.source.options.object)[:_MEMBERS]:
         if name in line.known_members:
             if name == "tensor_parallel_size" and "draft_tensor_parallel_size" in line.members:
-                seen.add("member_refused", option=name, wanted="draft_tensor_parallel_size")
+                yield StrayDeviation("member_refused", name, wanted="draft_tensor_parallel_size")
             continue
         stem = name.split(".")[0]
         close = get_close_matches(stem, sorted(line.known_members), 1, 0.75)
         if stem not in line.known_members:
-            seen.add("member_not_known", option=name, wanted=close[0] if close else None)
+            yield StrayDeviation("member_not_known", name, wanted=close[0] if close else None)
 
 
-def _removed(seen: Seen) -> None:
+def _removed(seen: Seen) -> Iterator[StrayDeviation]:
     """Options of releases long gone."""
     rows: Mapping[str, Any] = seen.line.raw.get("removed", {})
     gone = [given for given in seen.launch.source.options.given if given.name in rows]
@@ -107,10 +107,9 @@ def _removed(seen: Seen) -> None:
         fields = {
             seen.line.members[name].field: _number(value) for name, value in held.items() if name in seen.line.members
         }
-        seen.add(
-            "option_removed", option=gone[0].written, given=gone[0].value,
-            wanted=f"--{seen.line.object_option}", corrected=_moved(seen, gone, fields),
-        )  # fmt: skip
+        first, wanted = gone[0], f"--{seen.line.object_option}"
+        corrected = _moved(seen, gone, fields)
+        yield StrayDeviation("option_removed", first.written, first.value, corrected=corrected, wanted=wanted)
 
 
 def _moved(seen: Seen, gone: list[Given], fields: Mapping[str, Any]) -> str | None:

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts import Facts
-from ckptdoctor.probe.network.stored_parts import Part
+from ckptdoctor.probe.network.anatomy import Latent, Part
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Unknown, known_or
 
-__all__ = ["Latent", "heads_of", "hidden_of", "latent_of", "states_of", "vocabulary_of"]
+__all__ = ["heads_of", "hidden_of", "latent_of", "states_of", "vocabulary_of"]
 
 MOST_STATES = 1024
 """States that fc takes at most."""
-
-
-@dataclass(frozen=True)
-class Latent:
-    """The sizes of MLA: low-rank query (None for a plain one) and key-value, the parts of a head without and with a
-    position, and the size of a value."""
-
-    query: int | None
-    key_value: int
-    plain: int
-    turned: int
-    value: int
 
 
 def _shape(parts: Mapping[str, Part], name: str, dimensions: int = 2) -> tuple[int, ...]:

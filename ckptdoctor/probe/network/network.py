@@ -18,7 +18,8 @@ from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts import Facts
 from ckptdoctor.facts.describe import describe
 from ckptdoctor.facts.target import read_target
-from ckptdoctor.probe.network.anatomy import Anatomy, anatomy_of
+from ckptdoctor.probe.network.anatomy import Anatomy
+from ckptdoctor.probe.network.anatomy_reading import anatomy_of
 from ckptdoctor.probe.network.attention import Kept, Memory, attend
 from ckptdoctor.probe.network.mla import latent_attention
 from ckptdoctor.probe.network.rotary import Angles, angles, turned

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ckptdoctor.checkpoint import TensorInfo
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts import Facts
 from ckptdoctor.facts.knowledge import Knowledge
 from ckptdoctor.facts.naming.canonical import canonical_names
+from ckptdoctor.probe.network.anatomy import Anatomy, Part
 from ckptdoctor.text import listing, show
 from ckptdoctor.unknown import Unknown
 
-if TYPE_CHECKING:
-    from ckptdoctor.probe.network.anatomy import Anatomy
-
-__all__ = ["FLOATS", "Part", "check_parts", "expected", "known_parts"]
+__all__ = ["FLOATS", "check_parts", "expected", "known_parts"]
 
 FLOATS = frozenset({"BF16", "F16", "F32", "F64"})
 """The dtypes of weights that are numbers as they stand."""
@@ -30,20 +26,6 @@ _WORDS = ("low", "mid", "high")
 _USED = ("layers.", "fc.", "norm.", "lm_head.", "embed_tokens.")
 # Parts that change what a network computes and that are not known here.
 _STRANGE = re.compile(r"(eh_proj|enorm)\.weight$|\.self_attn\.g_proj\.|\.mlp\.(experts|gate)\.")
-
-
-@dataclass(frozen=True)
-class Part:
-    """A stored tensor, or of one that engines fuse the rows from `first` on. `shape` is that of the part."""
-
-    info: TensorInfo
-    shape: tuple[int, ...]
-    first: int | None = None
-
-    @property
-    def name(self) -> str:
-        """The name in the file."""
-        return self.info.name
 
 
 def known_parts(facts: Facts, known: Knowledge) -> tuple[dict[str, Part], int]:

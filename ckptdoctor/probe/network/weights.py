@@ -13,8 +13,8 @@ from ckptdoctor.checkpoint.container import DTYPE_BITS
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts import Facts
 from ckptdoctor.facts.target_weights import find_target_weights
-from ckptdoctor.probe.network.anatomy import Anatomy
-from ckptdoctor.probe.network.stored_parts import FLOATS, Part, expected
+from ckptdoctor.probe.network.anatomy import Anatomy, Part
+from ckptdoctor.probe.network.stored_parts import FLOATS, expected
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Unknown
 

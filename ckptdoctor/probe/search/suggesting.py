@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ckptdoctor.facts import Facts
-from ckptdoctor.probe.network.anatomy import stated_wiring
+from ckptdoctor.probe.network.anatomy_reading import stated_wiring
 from ckptdoctor.probe.network.network import Network
 from ckptdoctor.probe.samples.samples import Samples
 from ckptdoctor.probe.search.readings import Readings, distinct_columns, of_boundaries, readings_of

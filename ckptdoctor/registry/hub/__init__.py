@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ckptdoctor.registry.hub.upload import RefusedUploadError, guard, guarded, guarded_argument
+    from ckptdoctor.registry.hub.judging import RefusedUploadError
+    from ckptdoctor.registry.hub.upload import guard, guarded, guarded_argument
 
 __all__ = ["RefusedUploadError", "guard", "guarded", "guarded_argument"]
 
@@ -17,6 +18,6 @@ __all__ = ["RefusedUploadError", "guard", "guarded", "guarded_argument"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'ckptdoctor.registry.hub' has no attribute {name!r}")
-    from ckptdoctor.registry.hub import upload
+    from ckptdoctor.registry.hub import judging, upload
 
-    return getattr(upload, name)
+    return getattr(judging if name == "RefusedUploadError" else upload, name)

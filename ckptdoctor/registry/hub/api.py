@@ -13,8 +13,8 @@ from huggingface_hub.utils import filter_repo_objects
 from ckptdoctor.checkpoint.hub_errors import hub_problems
 from ckptdoctor.errors import UsageError
 from ckptdoctor.policy import Policy
+from ckptdoctor.registry.hub.judging import judged_commit
 from ckptdoctor.registry.hub.tree import Where
-from ckptdoctor.registry.hub.upload import judged_commit
 from ckptdoctor.registry.snapshot import snapshot
 from ckptdoctor.text import show
 

@@ -20,9 +20,12 @@ from ckptdoctor.text import show
 if TYPE_CHECKING:
     from ckptdoctor.policy import Policy
 
-__all__ = ["Options", "options_of", "told"]
+__all__ = ["TAG", "Options", "options_of", "told"]
 
 PREFIX = "ckptdoctor"
+TAG = "ckptdoctor."
+"""How the names of the gate's own tags begin. Nobody else may set them."""
+
 POLICY, MODELS = "ckptdoctor-policy", "ckptdoctor-models"
 _PROMPT_SOURCES = ("prompt-template", "dummy-source")
 

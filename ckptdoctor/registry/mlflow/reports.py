@@ -15,8 +15,8 @@ from mlflow.store.artifact.artifact_repository_registry import get_artifact_repo
 from ckptdoctor.findings import Severity
 from ckptdoctor.registry.gate import Verdict
 from ckptdoctor.registry.mlflow.judging import Judged
+from ckptdoctor.registry.mlflow.options import TAG
 from ckptdoctor.registry.mlflow.sources import REPORT_FOLDER, resolved
-from ckptdoctor.registry.mlflow.store import TAG
 from ckptdoctor.report import render
 from ckptdoctor.report.wording import serving_line
 from ckptdoctor.text import listing, show

@@ -25,7 +25,7 @@ try:
 except ImportError as error:
     raise ImportError("the gate of MLflow registries needs MLflow: pip install 'ckptdoctor[mlflow]'") from error
 
-from ckptdoctor.registry.mlflow.options import Options, options_of, told
+from ckptdoctor.registry.mlflow.options import TAG, Options, options_of, told
 
 if TYPE_CHECKING:
     from ckptdoctor.policy import Policy
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from ckptdoctor.registry.mlflow.judging import Judged
 
 __all__ = ["RefusedError", "build_store", "check_version"]
-
-TAG = "ckptdoctor."
-"""How the names of the gate's own tags begin. Nobody else may set them."""
 
 _MESSAGE_LIMIT = 30_000
 CHANGED = "The files are not those that were judged before."

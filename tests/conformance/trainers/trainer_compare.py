@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ckptdoctor.probe.network.anatomy import Anatomy, stated_wiring
+from ckptdoctor.probe.network.anatomy import Anatomy
+from ckptdoctor.probe.network.anatomy_reading import stated_wiring
 from ckptdoctor.probe.network.network import Memory, Network, open_draft
 from ckptdoctor.probe.wiring import Wiring
 from tests.conformance.trainers.trainer_cases import LENGTH, STEPS, Inputs, inputs_of

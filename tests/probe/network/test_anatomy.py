@@ -17,7 +17,8 @@ from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts import Facts, describe, read_target
 from ckptdoctor.facts.knowledge import knowledge
-from ckptdoctor.probe.network.anatomy import Anatomy, Latent, anatomy_of, forward_customs, stated_wiring
+from ckptdoctor.probe.network.anatomy import Anatomy, Latent
+from ckptdoctor.probe.network.anatomy_reading import anatomy_of, forward_customs, stated_wiring
 from ckptdoctor.probe.wiring import Wiring
 
 

@@ -20,7 +20,7 @@ from recipe_cases import TRAINERS  # noqa: E402
 from ckptdoctor.checkpoint import open_checkpoint  # noqa: E402
 from ckptdoctor.errors import CannotExamineError  # noqa: E402
 from ckptdoctor.facts import describe  # noqa: E402
-from ckptdoctor.probe.network.anatomy import anatomy_of  # noqa: E402
+from ckptdoctor.probe.network.anatomy_reading import anatomy_of  # noqa: E402
 from ckptdoctor.probe.network.network import open_draft  # noqa: E402
 from ckptdoctor.probe.network.weights import read_weights  # noqa: E402
 

@@ -18,7 +18,8 @@ from builder.container import encode  # noqa: E402
 from builder.values import random_tensor  # noqa: E402
 from recipe_cases import RECIPES, Built  # noqa: E402
 
-from ckptdoctor.probe.network.anatomy import Anatomy, stated_wiring  # noqa: E402
+from ckptdoctor.probe.network.anatomy import Anatomy  # noqa: E402
+from ckptdoctor.probe.network.anatomy_reading import stated_wiring  # noqa: E402
 from ckptdoctor.probe.network.network import Memory, Network, open_draft  # noqa: E402
 from tests.conformance.trainers.trainer_compare import TOLERANCE  # noqa: E402
 

@@ -17,7 +17,8 @@ from recipe_cases import TRAINERS  # noqa: E402
 
 from ckptdoctor.errors import CannotExamineError  # noqa: E402
 from ckptdoctor.probe.network import attention  # noqa: E402
-from ckptdoctor.probe.network.anatomy import Anatomy, stated_wiring  # noqa: E402
+from ckptdoctor.probe.network.anatomy import Anatomy  # noqa: E402
+from ckptdoctor.probe.network.anatomy_reading import stated_wiring  # noqa: E402
 from ckptdoctor.probe.network.network import (  # noqa: E402
     Memory,
     Network,

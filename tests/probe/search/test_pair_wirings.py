@@ -23,7 +23,7 @@ stored: Any = pytest.importorskip("safetensors.numpy")
 
 from ckptdoctor.checkpoint import open_checkpoint  # noqa: E402
 from ckptdoctor.facts import describe, read_target  # noqa: E402
-from ckptdoctor.probe.network.anatomy import anatomy_of  # noqa: E402
+from ckptdoctor.probe.network.anatomy_reading import anatomy_of  # noqa: E402
 from ckptdoctor.probe.probing import ProbeResult, probe_samples  # noqa: E402
 from ckptdoctor.probe.samples.files import read_samples  # noqa: E402
 from ckptdoctor.probe.samples.samples import Sample, Samples  # noqa: E402
