@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import get_args, get_type_hints
@@ -37,6 +36,7 @@ from ckptdoctor.facts.mtp.mtp import MtpHeads, describe_mtp
 from ckptdoctor.facts.naming.canonical import Named, canonical_names
 from ckptdoctor.facts.quantisation.quantisation import Quantisation, describe_quantisation
 from ckptdoctor.facts.quantisation.store import head_of, unpacked
+from ckptdoctor.facts.recognising import attention_of, evidence_of, hidden_by_shape
 from ckptdoctor.facts.rope.positions import read_positions
 from ckptdoctor.facts.rope.scaling import read_scaling
 from ckptdoctor.facts.rope.target import compare_rope
@@ -120,7 +120,7 @@ def describe(
     """
     known = known or knowledge()
     config = Config(checkpoint.config, known)
-    evidence = _evidence(checkpoint, config)
+    evidence = evidence_of(checkpoint, config)
     found = weigh({a.id: (a.needs, a.signs) for a in known.algorithms.values()}, evidence)
     algorithm = known.algorithms.get(found.winner or "", _PLAIN)
     writers = {w.id: (3, w.signs) for w in known.writers.values()}
@@ -128,7 +128,7 @@ def describe(
     named = canonical_names(checkpoint.tensors, known.naming, strip_model=algorithm.tabled)
     canonical = {n.canonical: checkpoint.tensors[n.stored] for n in reversed(named.values())}
     trusted = checkpoint.names_sound
-    attention = _attention(checkpoint.tensors)
+    attention = attention_of(checkpoint.tensors)
     layout: Layout | None = None
     if trusted and algorithm.tabled:
         kind = "mla" if attention == "mla" else "gqa"
@@ -186,46 +186,6 @@ def _owns_head(algorithm: Algorithm) -> bool:
     return algorithm.tabled and any(p.judged == "head" and p.shape[:1] == ("D",) for p in algorithm.parameters)
 
 
-def _evidence(checkpoint: Checkpoint, config: Config) -> Evidence:
-    # Packed weights count by the matrices that they stand for.
-    tensors = unpacked(checkpoint.tensors)
-    hidden = _hidden_by_shape(tensors)
-    queries: set[int] = set()
-    fcs: set[int] = set()
-    for name, info in tensors.items():
-        if len(info.shape) == 2 and hidden and info.shape[1] % hidden == 0:
-            if re.search(r"\.(q_proj|q_a_proj|qkv_proj|wq)\.weight$", name):
-                queries.add(info.shape[1] // hidden)
-            elif re.search(r"(^|\.)fc\.weight$", name):
-                fcs.add(info.shape[1] // hidden)
-    return Evidence(
-        names=tuple(checkpoint.tensors), config=config, attention_inputs=frozenset(queries), fc_inputs=frozenset(fcs),
-        files=checkpoint.names_in_folder(), state_keys=checkpoint.state_keys, container=checkpoint.kind,
-    )  # fmt: skip
-
-
-def _hidden_by_shape(tensors: Mapping[str, TensorInfo]) -> int | None:
-    """The hidden size as most norms and output projections of the layers have it; None without any."""
-    votes: dict[int, int] = {}
-    for name, info in tensors.items():
-        if info.shape and re.search(
-            r"(input_layernorm|hidden_norm|post_attention_layernorm|(^|\.)norm|o_proj|down_proj|(^|\.)fc)\.weight$",
-            name,
-        ):
-            votes[info.shape[0]] = votes.get(info.shape[0], 0) + 1
-    return max(votes, key=lambda size: votes[size]) if votes else None
-
-
-def _attention(tensors: Mapping[str, TensorInfo]) -> str:
-    if any(part in name for name in tensors for part in ("kv_a_proj_with_mqa", "kv_b_proj", "q_a_proj")):
-        return "mla"
-    return (
-        "qwen3"
-        if any(name.endswith(("self_attn.q_norm.weight", "self_attn.k_norm.weight")) for name in tensors)
-        else "llama"
-    )
-
-
 def _draft(
     checkpoint: Checkpoint,
     config: Config,
@@ -257,7 +217,7 @@ def _draft(
     declared_target = config.size("target_hidden_size")
     if declared_target is None and "H" in values:
         values = {**values, "T": values["H"]}
-    hidden = values.get("H") or _hidden_by_shape(checkpoint.tensors)
+    hidden = values.get("H") or hidden_by_shape(checkpoint.tensors)
     head = head_of(canonical)
     flags = {name: (f.value if (f := config.flag(name)) else None) for name in known.fields["flags"]}
     variant = next((v for v, p in algorithm.variants if any(p.search(n) for n in checkpoint.tensors)), None)

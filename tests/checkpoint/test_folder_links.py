@@ -89,7 +89,7 @@ def test_links_of_a_sharded_checkpoint_share_the_limits(tmp_path: Path, monkeypa
     (root / "model.safetensors.index.json").unlink()
     for number in range(1, 9):
         (root / f"s-{number}.safetensors").symlink_to("s-0.safetensors")
-    monkeypatch.setattr("ckptdoctor.checkpoint.opened.TENSOR_LIMIT", 10)
+    monkeypatch.setattr("ckptdoctor.checkpoint.opening.TENSOR_LIMIT", 10)
     found = {fault.kind: fault for fault in open_checkpoint(str(root)).faults}
     assert found["too_many_tensors"].file == "s-4.safetensors"
     assert found["tensor_in_two_files"].count == 3
