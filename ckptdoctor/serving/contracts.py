@@ -6,9 +6,9 @@ next one. Every entry names its source and whether it was executed or read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from ckptdoctor.errors import UsageError
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.text import show
 
-__all__ = ["Contract", "Entry", "Release", "contracts", "parse_release"]
+__all__ = ["Asked", "Contract", "Entry", "Release", "contracts", "parse_release"]
 
 _LONGEST = 64
 """Characters of a release number; Python refuses to read numbers of thousands of digits."""
@@ -75,27 +75,82 @@ class Evidence:
         return self.read and bool(self.entries) and all(entry.evidence == "executed" for entry in self.entries)
 
 
+@dataclass
+class Asked:
+    """All that was asked of one release, with its answers.
+
+    What follows from facts and from these answers alone is the same for every release that answers so, too.
+    """
+
+    answers: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    rows: dict[int, tuple[Sequence[Mapping[str, Any]], Mapping[str, Any] | None]] = field(default_factory=dict)
+    _differed: tuple[Any, ...] | int | None = None
+
+    def fits(self, release: Release) -> bool:
+        """Whether `release` answers the same."""
+        # What told one release apart likely tells the next one apart, too.
+        if self._differed is not None and self._differs(release, self._differed):
+            return False
+        for key in (*self.rows, *self.answers):
+            if self._differs(release, key):
+                self._differed = key
+                return False
+        return True
+
+    def _differs(self, release: Release, key: tuple[Any, ...] | int) -> bool:
+        if isinstance(key, int):
+            timeline, row = self.rows[key]
+            return not _same(release._row(timeline), row)
+        return bool(key[0](release, *key[1:]) != self.answers[key])
+
+
+def _same(row: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
+    """Whether two entries of a timeline say the same, and were found out in the same way."""
+    if row is other:
+        return True
+    if row is None or other is None:
+        return False
+    return bool(row["value"] == other["value"]) and row.get("evidence") == other.get("evidence")
+
+
 @dataclass(frozen=True)
 class Release:
-    """One release of an engine, as a view on its contract."""
+    """One release of an engine, as a view on its contract.
+
+    `asked` takes down what is asked of it. Whoever goes by a release asks these methods, or `ask`; its `version` is a
+    name and nothing else.
+    """
 
     contract: Contract
     version: str
+    asked: Asked | None = field(default=None, compare=False, repr=False)
 
-    @cached_property
+    @property
     def is_read(self) -> bool:
         """Whether the contract was read at this very release."""
-        return self.contract.scheme == "undated" or self.version in self.contract.releases
+        return bool(self.ask(_is_read))
 
     def has_reached(self, release: str) -> bool:
         """Whether this release is `release` or a later one."""
-        return _is_reached(self.version, release, self.contract.scheme)
+        answer = _is_reached(self.version, release, self.contract.scheme)
+        if self.asked is not None:
+            self.asked.answers[Release.has_reached, release] = answer
+        return answer
+
+    def ask(self, question: Callable[..., Any], *about: Any) -> Any:
+        """`question(release, *about)`, for what goes by the version itself. `about` has to be hashable."""
+        if self.asked is None:
+            return question(self, *about)
+        key = (question, *about)
+        if key not in self.asked.answers:
+            self.asked.answers[key] = question(replace(self, asked=None), *about)
+        return self.asked.answers[key]
 
     def holds(self, row: Mapping[str, Any]) -> bool:
         """Whether a row with optional `from` and `until` applies to this release (`until` is the first without it)."""
-        return ("from" not in row or self.has_reached(str(row["from"]))) and not (
-            "until" in row and self.has_reached(str(row["until"]))
-        )
+        if "from" not in row and "until" not in row:
+            return True
+        return bool(self.ask(_holds, row.get("from"), row.get("until")))
 
     def peek(self, timeline: Sequence[Mapping[str, Any]] | None, default: Any = None) -> Any:
         """The value that holds in this release, for an answer that does not rest on it (yet)."""
@@ -112,9 +167,21 @@ class Release:
         key = (id(timeline), self.version)
         known = _ROWS.get(key)
         if known is None or known[0] is not timeline:
-            reached = [row for row in timeline if self.has_reached(str(row["from"]))]
+            reached = [row for row in timeline if _is_reached(self.version, str(row["from"]), self.contract.scheme)]
             known = _ROWS[key] = (timeline, reached[-1] if reached else None)
+        if self.asked is not None:
+            self.asked.rows[key[0]] = known
         return known[1]
+
+
+def _holds(release: Release, since: Any, until: Any) -> bool:
+    return (since is None or release.has_reached(str(since))) and not (
+        until is not None and release.has_reached(str(until))
+    )
+
+
+def _is_read(release: Release) -> bool:
+    return release.contract.scheme == "undated" or release.version in release.contract.releases
 
 
 _ROWS: dict[tuple[int, str], tuple[Sequence[Mapping[str, Any]], Mapping[str, Any] | None]] = {}
@@ -194,48 +261,6 @@ def parse_release(release: str, scheme: str) -> tuple[Any, ...]:
         except InvalidVersion:
             pass
     raise UsageError(f"'{show(release)}' is no release number")
-
-
-@lru_cache(maxsize=32)
-def _marks(engine: str) -> tuple[str, ...]:
-    contract = contracts()[engine]
-    found: set[str] = set()
-    stack: list[Any] = [contract.raw, contract.targets, contract.lists]
-    asked = (contract.lists.get("executed", ()), *contract.lists.get("asked", {}).values())
-    found |= {str(release) for releases in asked for release in releases}
-    # What holds of such a release need not hold of the next one.
-    found |= {after for after in contract.releases if any(_next(contract, str(r)) == after for rs in asked for r in rs)}
-    while stack:
-        value = stack.pop()
-        if isinstance(value, Mapping):
-            for key, inner in value.items():
-                if key in ("from", "until") and isinstance(inner, str):
-                    found.add(inner)
-                elif key in ("knows", "classes") and isinstance(inner, Mapping):
-                    found |= {v for v in inner.values() if isinstance(v, str)}
-            stack += value.values()
-        elif isinstance(value, list):
-            stack += value
-    # Under `classes` a translation names classes, the targets name releases.
-    return tuple(sorted(mark for mark in found if _is_release(mark, contract.scheme)))
-
-
-def _next(contract: Contract, release: str) -> str | None:
-    at = contract.releases.index(release) if release in contract.releases else len(contract.releases)
-    return contract.releases[at + 1] if at + 1 < len(contract.releases) else None
-
-
-def _is_release(text: str, scheme: str) -> bool:
-    try:
-        parse_release(text, scheme)
-    except UsageError:
-        return False
-    return True
-
-
-def borders(contract: Contract) -> tuple[str, ...]:
-    """Every release at which anything in the contract begins or ends."""
-    return _marks(contract.engine)
 
 
 @lru_cache(maxsize=4)

@@ -35,15 +35,18 @@ def row_refusals(
     """The rows of `refuses`, of the engine and of the class, that hold, and those of which nobody can tell."""
     found, opens = [], []
     for row in (*reader.contract.raw.get("refuses", ()), *entry.get("refuses", ())):
+        holds = evaluate(row["if"], symbols, settings)
+        # Most conditions speak of other drafts; whether such a row is one of this release does not matter.
+        if not isinstance(holds, Unknown) and not holds:
+            continue
         if not reader.holds(row):
             continue
-        holds = evaluate(row["if"], symbols, settings)
         if isinstance(holds, Unknown):
             values = {"reason": _filled(row["reason"], symbols), "needs": holds.needs}
             opens.append(Reason("open", "condition", values))
-        elif holds and not row.get("certain", True):
+        elif not row.get("certain", True):
             opens.append(Reason("open", "odd_setting", {"reason": _filled(row["reason"], symbols)}))
-        elif holds:
+        else:
             found.append(Refusal(str(row["stage"]), _filled(row["reason"], symbols), str(row.get("about", ""))))
             reader.note(row)
     return found, opens

@@ -27,6 +27,7 @@ from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.serving.quantised import as_built, scheme_refusals
 from ckptdoctor.serving.refusals import general_symbols, in_order, row_refusals
 from ckptdoctor.serving.releases import remark_on
+from ckptdoctor.serving.remembered import remembered
 from ckptdoctor.serving.settings import Settings, evaluate
 from ckptdoctor.serving.sharing import is_shared, padded
 from ckptdoctor.serving.training import trained_boundaries
@@ -45,7 +46,8 @@ def load_plan(
     """What `version` of the contract's engine does with the draft, given the launch line and what was said of the
     training (`provenance`). Pure; never raises for any draft."""
     release = Release(contract, version)
-    plan = _plan(facts, release, launch, provenance)
+    plans = remembered(facts, contract, launch, provenance)
+    plan = plans.of(release, lambda asked: _plan(facts, asked, launch, provenance))
     remark = remark_on(release)
     return plan if remark is None else replace(plan, release_remark=remark, remarks=(remark, *plan.remarks))
 

@@ -75,9 +75,11 @@ def understand(facts: Facts, release: Release) -> Understood:
     if isinstance(untyped, Refusal):
         return ends(untyped)
     opens += [*untyped, *_open_values(facts, settings, broken, reader)]
-    rows = [r for r in contract.raw["architectures"] if reader.holds(r) and _chosen(r, facts, settings)]
     names = _names(settings, facts, reader)
-    if not names and not any(r["name"] == ANY for r in rows):
+    rows = [r for r in contract.raw["architectures"] if _means(r, names) and _chosen(r, facts, settings)]
+    # Of rows that name something else it does not matter whether they hold.
+    rows = [r for r in rows if reader.holds(r)]
+    if not names and not rows:
         return ends(Refusal("class", "config.json has no architectures"))
     name, entry = _class(names, rows, reader)
     if entry is None:
@@ -217,10 +219,15 @@ def _class(
         row = next((r for r in rows if r["name"] in (name, ANY)), None)
         if row is not None:
             return name, raw["classes"][row["class"]]
-        listed = any(name in r["names"] for r in raw.get("registered", ()) if reader.holds(r))
+        listed = any(name in r["names"] and reader.holds(r) for r in raw.get("registered", ()))
         if name is not None and (listed or lists.registers(name)):
             return name, {"name": name}
     return (names[0] if names else None), None
+
+
+def _means(row: Mapping[str, Any], names: Sequence[str]) -> bool:
+    """Whether a row of `architectures` is of one of these names, or of any class."""
+    return row["name"] == ANY or row["name"] in names
 
 
 def _chosen(row: Mapping[str, Any], facts: Facts, settings: Settings) -> bool:
