@@ -150,10 +150,9 @@ class RuleTranslator(Translator):
         options = [(str(keyword.arg), self.run(keyword.value)) for keyword in node.keywords]
 
         def value(names: Mapping[str, Any], reading: Any) -> Any:
-            return function(
-                *[argument(names, reading) for argument in arguments],
-                **{key: option(names, reading) for key, option in options},
-            )
+            # Options before arguments: what is not known there is met first.
+            given = {key: option(names, reading) for key, option in options}
+            return function(*[argument(names, reading) for argument in arguments], **given)
 
         return self._known(node, value)
 
@@ -188,7 +187,8 @@ class RuleTranslator(Translator):
 
         def value(names: Mapping[str, Any], reading: Any) -> list[Any]:
             found: list[Any] = []
-            scope = reading.scopes[depth] = {}
+            scope: dict[str, Any] = {}
+            reading.scopes[depth] = scope
 
             def go(at: int) -> None:
                 source, bind, tests = loops[at]

@@ -12,11 +12,11 @@ from ckptdoctor.serving.contracts import Reader, Release
 from ckptdoctor.serving.plan import Refusal
 from ckptdoctor.serving.settings import Settings, evaluate
 from ckptdoctor.serving.understanding import is_translated
-from ckptdoctor.serving.words import Reason
+from ckptdoctor.serving.words import Reason, faults
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Unknown
 
-__all__ = ["general_symbols", "in_order", "row_refusals"]
+__all__ = ["damage", "general_symbols", "in_order", "row_refusals"]
 
 
 def general_symbols(facts: Facts, settings: Settings, release: Release, launch: Launch | None) -> dict[str, Any]:
@@ -57,6 +57,13 @@ def _filled(reason: Any, symbols: Mapping[str, Any]) -> str:
     for name, value in symbols.items():
         text = text.replace(f"{{{name}}}", "…" if isinstance(value, Unknown) else show(value))
     return text
+
+
+def damage(facts: Facts) -> list[Refusal]:
+    """The loud error of a damaged weight file, which no reader of safetensors opens."""
+    kinds = set(faults()["weights_refused"])
+    found = next((f for f in facts.files.faults if f.kind in kinds and f.file in facts.files.names), None)
+    return [] if found is None else [Refusal("load", f"{show(found.file)} is damaged")]
 
 
 def in_order(first: Sequence[Refusal], then: Sequence[Refusal]) -> list[Refusal]:

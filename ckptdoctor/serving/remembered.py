@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 
 from ckptdoctor.facts import Facts
 from ckptdoctor.facts.launch import Launch
-from ckptdoctor.serving.contracts import Asked, Contract, Release
 from ckptdoctor.serving.plan import LoadPlan
 from ckptdoctor.serving.provenance import Provenance
+from ckptdoctor.serving.reading import Asked, Contract, Release
 
 __all__ = ["Plans", "remembered"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -32,7 +32,7 @@ class Settings:
     """
 
     values: Mapping[str, Any]
-    stored: frozenset[str] = frozenset()
+    stored: frozenset[str] = field(default=frozenset(), repr=False)
     target: str | None = None
     path: str = ""
 
