@@ -45,11 +45,10 @@ _FLAGS = ("fc_norm", "norm_output", "norm_before_fc", "norm_before_residual")
 def load_plan(
     facts: Facts, contract: Contract, version: str, launch: Launch | None = None, provenance: Provenance = NOTHING_SAID
 ) -> LoadPlan:
-    """What a release of the engine does with the draft, given a launch line and what was said of the training. Pure;
-    never raises for any draft."""
+    """What a release does with the draft, given a launch line and what was said of the training. Never raises."""
     release = Release(contract, version)
     known = remembered(facts, contract, launch, provenance)
-    plan = known.of(release, lambda asked: _plan(facts, asked, launch, provenance))
+    plan = known.of(release, lambda one: _plan(facts, one, launch, provenance))
     remark = remark_on(release)
     return plan if remark is None else replace(plan, release_remark=remark, remarks=(remark, *plan.remarks))
 
