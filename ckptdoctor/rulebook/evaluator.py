@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from typing import Any
 
-from simpleeval import EvalWithCompoundTypes, InvalidExpression, IterableTooLong, NumberTooHigh
-
+from ckptdoctor.closures import InvalidExpression, IterableTooLong, NumberTooHigh
 from ckptdoctor.rulebook.errors import ExpressionError
 from ckptdoctor.rulebook.expressions import Expression
-from ckptdoctor.rulebook.functions import FUNCTIONS, OPERATORS
+from ckptdoctor.rulebook.translating import Reading
 from ckptdoctor.text import show
-from ckptdoctor.unknown import Unknown, UnknownFactError
 
 __all__ = ["Evaluator", "TooLargeError"]
 
-_REFUSED = (ast.Assign, ast.AugAssign, ast.Import, ast.JoinedStr, ast.FormattedValue, ast.DictComp)
 _FAILURES = (
     InvalidExpression,
     TypeError,
@@ -33,31 +29,6 @@ class TooLargeError(Exception):
     """An expression ran into the limits of the evaluator: the facts are larger than rules are made for."""
 
 
-class _Engine(EvalWithCompoundTypes):  # type: ignore[misc]  # simpleeval has no types
-    def __init__(self, names: dict[str, object]) -> None:
-        super().__init__(operators=dict(OPERATORS), names=names)
-        self.functions = dict(FUNCTIONS)
-        self.ATTR_INDEX_FALLBACK = False
-        for kind in _REFUSED:
-            self.nodes.pop(kind, None)
-        self.paths: Mapping[ast.AST, str] = {}
-        self.reads: set[str] = set()
-
-    def _check_disallowed_items(self, item: object) -> None:
-        """Nothing: only the fixed functions can be called, and a walk over every fact would cost seconds."""
-
-    def _eval(self, node: ast.AST) -> Any:
-        # Every value passes here, whether it came from a name, an attribute, a subscript, a function or a
-        # comprehension, so this is the one place that sees all unknown facts.
-        value = super()._eval(node)
-        path = self.paths.get(node)
-        if path is not None:
-            self.reads.add(path)
-        if isinstance(value, Unknown):
-            raise UnknownFactError(value)
-        return value
-
-
 class Evaluator:
     """Evaluates the expressions of rules over one set of facts.
 
@@ -67,16 +38,16 @@ class Evaluator:
 
     def __init__(self, facts: Mapping[str, object]) -> None:
         self._names: dict[str, object] = {**_CONSTANTS, **facts}
-        self._engine = _Engine(self._names)
+        self._reads: set[str] = set()
 
     @property
     def reads(self) -> frozenset[str]:
         """The paths of the facts read since `forget()`."""
-        return frozenset(self._engine.reads)
+        return frozenset(self._reads)
 
     def forget(self) -> None:
         """Starts a new collection of `reads` and unbinds `it`."""
-        self._engine.reads = set()
+        self._reads = set()
         self._names.pop("it", None)
 
     def bind(self, item: object) -> None:
@@ -87,17 +58,13 @@ class Evaluator:
         """The value of `expression`.
 
         Raises `UnknownFactError` at the first unknown fact it reaches, `TooLargeError` at the limits of
-        simpleeval, and `ExpressionError` for anything else that goes wrong.
+        expressions, and `ExpressionError` for anything else that goes wrong.
         """
-        engine = self._engine
-        engine.paths = expression.paths
-        engine.names = self._names
         try:
-            return engine.eval(expression.text, previously_parsed=expression.node)
+            return expression.run(self._names, Reading(self._reads))
         except (IterableTooLong, NumberTooHigh):
             raise TooLargeError from None
         except _FAILURES as error:
-            reason = getattr(error, "message", None) or str(error)
             raise ExpressionError(
-                f"`{show(expression.text)}` cannot be evaluated: {type(error).__name__}: {show(reason)}"
+                f"`{show(expression.text)}` cannot be evaluated: {type(error).__name__}: {show(str(error))}"
             ) from error

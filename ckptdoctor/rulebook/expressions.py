@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 
+from ckptdoctor.closures import Run
 from ckptdoctor.rulebook.errors import ExpressionError
 from ckptdoctor.rulebook.functions import FUNCTIONS, OPERATORS
+from ckptdoctor.rulebook.translating import RuleTranslator
 from ckptdoctor.text import listing, show
 
 __all__ = ["Expression", "compile_expression", "element_path"]
@@ -35,6 +38,11 @@ class Expression:
     text: str
     node: ast.expr
     paths: Mapping[ast.AST, str]
+
+    @cached_property
+    def run(self) -> Run:
+        """The expression as a closure over the names and a `Reading`."""
+        return RuleTranslator(self.text, self.paths).run(self.node)
 
     def leading_conditions(self) -> tuple[Expression, ...]:
         """The first conditions of an `and` that hold or fail for all items alike, because they do not use `it`."""

@@ -7,9 +7,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from simpleeval import DEFAULT_OPERATORS
-
-from ckptdoctor import text
+from ckptdoctor import closures, text
 from ckptdoctor.unknown import Unknown, UnknownFactError
 
 __all__ = ["FUNCTIONS", "OPERATORS", "Shown"]
@@ -98,7 +96,7 @@ def _remainder(left: Any, right: Any) -> Any:
 _KEPT = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Gt, ast.Lt, ast.GtE, ast.LtE, ast.Not, ast.USub)
 
 OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
-    **{kind: DEFAULT_OPERATORS[kind] for kind in _KEPT},
+    **{kind: closures.OPERATORS[kind] for kind in _KEPT},
     ast.Mod: _remainder,
     ast.Eq: _of_known(operator.eq),
     ast.NotEq: _of_known(operator.ne),

@@ -139,6 +139,10 @@ def runner_of(reader: Reader, target: Target | None, launch: Launch | None) -> K
     """The model runner, for engines that have two: the launch line's word, else the default for this target."""
     if launch is not None and launch.runner is not None:
         return launch.runner
+    return reader.release.part("runner", lambda inner: _runner(inner, target), reader)
+
+
+def _runner(reader: Reader, target: Target | None) -> Known[str]:
     named = str(reader.value(reader.contract.targets.get("runner"), "v1"))
     if named in ("v1", "v2"):
         return named

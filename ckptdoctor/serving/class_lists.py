@@ -17,16 +17,15 @@ __all__ = ["ClassLists", "lists_of"]
 
 @dataclass(frozen=True)
 class ClassLists:
-    """The lists of one release. `at` is the release whose lists hold: itself, else the last read one before it."""
+    """The lists of one release: its own, else those of the last read one before it."""
 
     release: Release
     raw: Mapping[str, Any]
-    at: str | None
 
     @property
     def are_read(self) -> bool:
         """Whether there are whole lists for this release."""
-        return self.at is not None
+        return bool(self.release.ask(_are_read))
 
     def registers(self, name: str) -> bool | None:
         """Whether the release has a model class of this name."""
@@ -43,7 +42,7 @@ class ClassLists:
 
         None, too, for a class that hands on what it does not have to the model inside of it.
         """
-        asked = _asked(self.release.contract.engine, self.release.version, algorithm)
+        asked = self.release.ask(_asked_for, algorithm)
         found = [self.has_way(how, name) for how in asked]
         return True if True in found else False if found and None not in found else None
 
@@ -59,16 +58,45 @@ class ClassLists:
 
     def source_of(self, what: str) -> Mapping[str, Any]:
         """The list `what` (`registered`, `captures`, `model_types`) as an entry that an answer rests on."""
-        # In some releases the engine itself was asked: for the names that it registers, or for its interfaces.
-        asked = {"captures": self.raw.get("executed", ()), **self.raw.get("asked", {})}
-        executed = self.at in asked.get(what, ())
         source = str(self.raw.get("sources", {}).get(what, ""))
-        return {"from": self.at, "source": source, "evidence": "executed" if executed else "read"}
+        executed = self.release.ask(_is_executed, what)
+        return {"from": _at(self.release), "source": source, "evidence": "executed" if executed else "read"}
 
     def _has(self, what: str, spans: Sequence[Mapping[str, Any]] | None, name: str) -> bool | None:
-        if self.at is None or spans is None:
+        if spans is None:
             return None
-        return name in _names(self.release.contract.engine, what, self.at)
+        found: bool | None = self.release.ask(_is_listed, what, name)
+        return found
+
+
+def lists_of(release: Release) -> ClassLists:
+    """The lists that hold in `release`. A release between or after those that were read takes the one before it."""
+    return ClassLists(release, release.contract.lists)
+
+
+def _at(release: Release) -> str | None:
+    """The release whose lists hold."""
+    return _read_at(release.contract.engine, release.version)
+
+
+def _are_read(release: Release) -> bool:
+    return _at(release) is not None
+
+
+def _is_listed(release: Release, what: str, name: str) -> bool | None:
+    at = _at(release)
+    return None if at is None else name in _names(release.contract.engine, what, at)
+
+
+def _is_executed(release: Release, what: str) -> bool:
+    """Whether the engine itself was asked in this release: for the names that it registers, or for its interfaces."""
+    raw = release.contract.lists
+    asked = {"captures": raw.get("executed", ()), **raw.get("asked", {})}
+    return _at(release) in asked.get(what, ())
+
+
+def _asked_for(release: Release, algorithm: str) -> tuple[str, ...]:
+    return _asked(release.contract.engine, release.version, algorithm)
 
 
 @lru_cache(maxsize=1024)
@@ -78,11 +106,6 @@ def _names(engine: str, what: str, at: str) -> frozenset[str]:
     raw, release = contract.lists, Release(contract, at)
     spans = raw["captures"][what] if what in raw.get("captures", {}) else raw[what]
     return frozenset(name for span in spans if release.holds(span) for name in span["names"])
-
-
-def lists_of(release: Release) -> ClassLists:
-    """The lists that hold in `release`. A release between or after those that were read takes the one before it."""
-    return ClassLists(release, release.contract.lists, _read_at(release.contract.engine, release.version))
 
 
 @lru_cache(maxsize=1024)

@@ -10,7 +10,7 @@ from ckptdoctor.facts import Facts
 from ckptdoctor.facts.config import Config, with_value
 from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.launch.line import Launch
-from ckptdoctor.serving.contracts import Contract, Release, borders, contracts
+from ckptdoctor.serving.contracts import Contract, contracts
 from ckptdoctor.serving.plan import LoadPlan
 from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.serving.simulate import load_plan
@@ -50,24 +50,9 @@ def compatibility(
     found: list[Range] = []
     for engine in engines if engines is not None else known:
         contract = known[engine]
-        found += _fold(contract, _plans(facts, contract, launch, provenance))
+        plans = [load_plan(facts, contract, version, launch, provenance) for version in contract.releases]
+        found += _fold(contract, plans)
     return tuple(found)
-
-
-def _plans(facts: Facts, contract: Contract, launch: Launch | None, provenance: Provenance) -> list[LoadPlan]:
-    """A plan for every known release; releases between the same two borders of the contract share one."""
-    marks = borders(contract)
-    plans: list[LoadPlan] = []
-    before: tuple[bool, ...] | None = None
-    for version in contract.releases:
-        release = Release(contract, version)
-        reached = tuple(release.has_reached(mark) for mark in marks)
-        if reached == before:
-            plans.append(replace(plans[-1], version=version))
-        else:
-            plans.append(load_plan(facts, contract, version, launch, provenance))
-        before = reached
-    return plans
 
 
 def _fold(contract: Contract, plans: Sequence[LoadPlan]) -> list[Range]:

@@ -225,7 +225,9 @@ def _into(
 
 def _land(key: str, parameter: str, part: str | None, result: Loaded) -> None:
     """Write down where a key landed. One that lands where another did takes its place, and the other is lost."""
-    places = [p for p in result.landed if p[0] == parameter and part in (None, p[1])]
+    places = (
+        [] if parameter not in result.keys else [p for p in result.landed if p[0] == parameter and part in (None, p[1])]
+    )
     for before in [result.landed.pop(place) for place in places]:
         result.keys[parameter].remove(before)
         at = next(i for i, s in enumerate(result.stored) if s.name == before)

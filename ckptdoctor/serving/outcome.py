@@ -73,7 +73,8 @@ def takes_states(facts: Facts) -> bool:
 
 def settle(plan: LoadPlan, facts: Facts, captured: Captured, trained: Trained, wires: Wires) -> LoadPlan:
     """The finished plan: fates of replaced tensors, wiring, loud errors, outcome and reasons."""
-    stored = tuple(_replaced(s, plan) for s in plan.stored)
+    shared = {p.name: p.shared for p in reversed(plan.parameters)}
+    stored = tuple(_replaced(s, shared) for s in plan.stored)
     if not wires.algorithm_matches:
         captured = replace(captured, phases=dict.fromkeys(captured.phases), ids=None, ids_from=None, final=True)
     by_states = takes_states(facts)
@@ -118,10 +119,9 @@ def _unread_ids(facts: Facts, captured: Captured) -> list[str]:
     return [f"{aux.key} is not read by this release; it captures what it takes by default"]
 
 
-def _replaced(stored: Stored, plan: LoadPlan) -> Stored:
-    """A tensor whose parameter the target's tensor replaces is dropped in the end."""
-    owner = next((p for p in plan.parameters if p.name == stored.parameter), None)
-    if owner is not None and owner.shared and stored.fate == "used":
+def _replaced(stored: Stored, shared: Mapping[str, bool]) -> Stored:
+    """A tensor whose parameter the target's tensor replaces (`shared`, by its name) is dropped in the end."""
+    if stored.fate == "used" and stored.parameter is not None and shared.get(stored.parameter, False):
         return replace(stored, fate="dropped", why=_TAKEN)
     return stored
 

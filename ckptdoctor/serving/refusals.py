@@ -12,11 +12,11 @@ from ckptdoctor.serving.contracts import Reader, Release
 from ckptdoctor.serving.plan import Refusal
 from ckptdoctor.serving.settings import Settings, evaluate
 from ckptdoctor.serving.understanding import is_translated
-from ckptdoctor.serving.words import Reason
+from ckptdoctor.serving.words import Reason, faults
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Unknown
 
-__all__ = ["general_symbols", "in_order", "row_refusals"]
+__all__ = ["damage", "general_symbols", "in_order", "row_refusals"]
 
 
 def general_symbols(facts: Facts, settings: Settings, release: Release, launch: Launch | None) -> dict[str, Any]:
@@ -35,15 +35,18 @@ def row_refusals(
     """The rows of `refuses`, of the engine and of the class, that hold, and those of which nobody can tell."""
     found, opens = [], []
     for row in (*reader.contract.raw.get("refuses", ()), *entry.get("refuses", ())):
+        holds = evaluate(row["if"], symbols, settings)
+        # Most conditions speak of other drafts; whether such a row is one of this release does not matter.
+        if not isinstance(holds, Unknown) and not holds:
+            continue
         if not reader.holds(row):
             continue
-        holds = evaluate(row["if"], symbols, settings)
         if isinstance(holds, Unknown):
             values = {"reason": _filled(row["reason"], symbols), "needs": holds.needs}
             opens.append(Reason("open", "condition", values))
-        elif holds and not row.get("certain", True):
+        elif not row.get("certain", True):
             opens.append(Reason("open", "odd_setting", {"reason": _filled(row["reason"], symbols)}))
-        elif holds:
+        else:
             found.append(Refusal(str(row["stage"]), _filled(row["reason"], symbols), str(row.get("about", ""))))
             reader.note(row)
     return found, opens
@@ -54,6 +57,13 @@ def _filled(reason: Any, symbols: Mapping[str, Any]) -> str:
     for name, value in symbols.items():
         text = text.replace(f"{{{name}}}", "…" if isinstance(value, Unknown) else show(value))
     return text
+
+
+def damage(facts: Facts) -> list[Refusal]:
+    """The loud error of a damaged weight file, which no reader of safetensors opens."""
+    kinds = set(faults()["weights_refused"])
+    found = next((f for f in facts.files.faults if f.kind in kinds and f.file in facts.files.names), None)
+    return [] if found is None else [Refusal("load", f"{show(found.file)} is damaged")]
 
 
 def in_order(first: Sequence[Refusal], then: Sequence[Refusal]) -> list[Refusal]:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
-from simpleeval import IterableTooLong, NumberTooHigh, SimpleEval
-
+from ckptdoctor.closures import (
+    FeatureNotAvailable,
+    FunctionNotDefined,
+    IterableTooLong,
+    NameNotDefined,
+    NumberTooHigh,
+    Run,
+    Translator,
+    failing,
+)
 from ckptdoctor.unknown import Known, Unknown, UnknownFactError
 
 __all__ = ["Settings", "evaluate"]
@@ -23,7 +32,7 @@ class Settings:
     """
 
     values: Mapping[str, Any]
-    stored: frozenset[str] = frozenset()
+    stored: frozenset[str] = field(default=frozenset(), repr=False)
     target: str | None = None
     path: str = ""
 
@@ -50,7 +59,7 @@ class Settings:
         found, value = self._at(key)
         if value is None:
             return "null" if found else "absent"
-        return "dict" if isinstance(value, Mapping) else type(value).__name__
+        return "dict" if _is_mapping(value) else type(value).__name__
 
     def count(self, key: str) -> int:
         """How many entries the mapping or list at the key has; 0 for anything else."""
@@ -113,43 +122,96 @@ class Settings:
         """Whether the value is one of these texts."""
         return isinstance(value, str) and value in names
 
-    @cached_property
-    def functions(self) -> dict[str, Any]:
-        """The functions that conditions of a contract may call."""
-        return {
-            "has": self.has, "get": self.get, "type_of": self.type_of, "count": self.count, "stores": self.stores,
-            "stores_tensor": self.stores_tensor, "target_is_none_of": self.target_is_none_of, "size": self.size,
-            "in_name": self.in_name, "in_path": self.in_path, "given": self.given, "lists": self.lists,
-            "lists_only": self.lists_only, "total": self.total, "one_of": self.one_of,
-            "len": len, "max": max, "min": min, "bool": bool,
-        }  # fmt: skip
-
     def _at(self, key: str) -> tuple[bool, Any]:
         value: Any = self.values
-        for part in key.split("."):
-            if not isinstance(value, Mapping) or part not in value:
+        for part in _parts(key):
+            if not _is_mapping(value) or part not in value:
                 return False, None
             value = value[part]
         return True, value
 
 
-class _Names(dict[str, Any]):
-    """Symbols for one evaluation; reaching one that is not known ends it."""
+@lru_cache(maxsize=4096)
+def _parts(key: str) -> tuple[str, ...]:
+    return tuple(key.split("."))
 
-    def __getitem__(self, name: str) -> Any:
-        value = super().__getitem__(name)
-        if isinstance(value, Unknown):
-            raise UnknownFactError(value)
-        return value
 
+_OF_JSON = frozenset({str, int, float, bool, list, type(None)})
+
+
+def _is_mapping(value: Any) -> bool:
+    # Nearly all values are those of a JSON file, of which dict alone is a mapping; asking the ABC costs more.
+    kind = type(value)
+    return kind is dict or (kind not in _OF_JSON and isinstance(value, Mapping))
+
+
+_METHODS: Mapping[str, Callable[..., Any]] = {
+    "has": Settings.has, "get": Settings.get, "type_of": Settings.type_of, "count": Settings.count,
+    "stores": Settings.stores, "stores_tensor": Settings.stores_tensor,
+    "target_is_none_of": Settings.target_is_none_of, "size": Settings.size, "in_name": Settings.in_name,
+    "in_path": Settings.in_path, "given": Settings.given, "lists": Settings.lists, "lists_only": Settings.lists_only,
+    "total": Settings.total,
+}  # fmt: skip
+"""The functions of conditions that ask the settings."""
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "one_of": Settings.one_of, "len": len, "max": max, "min": min, "bool": bool,
+}  # fmt: skip
+"""The functions of conditions that need nothing but their arguments."""
 
 _CONSTANTS = {"true": True, "false": False, "null": None}
-_ENGINE = SimpleEval()
+
+
+class _Translator(Translator):
+    """The dialect of contracts: names are symbols, and reaching one that is not known ends the evaluation; the context
+    of a run is the settings."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.kinds |= {ast.Expr: self._statement, ast.Name: self._name, ast.Call: self._call}
+
+    def _statement(self, node: ast.Expr) -> Run:
+        return self.run(node.value)
+
+    def _name(self, node: ast.Name) -> Run:
+        name = node.id
+        if name in _CONSTANTS:
+            constant = _CONSTANTS[name]
+            return lambda _names, _settings: constant
+        message = f"'{name}' is not defined for expression '{self.text}'"
+
+        def symbol(names: Mapping[str, Any], _settings: Any) -> Any:
+            try:
+                value = names[name]
+            except KeyError:
+                raise NameNotDefined(message) from None
+            if isinstance(value, Unknown):
+                raise UnknownFactError(value)
+            return value
+
+        return symbol
+
+    def _call(self, node: ast.Call) -> Run:
+        if not isinstance(node.func, ast.Name) or node.keywords:
+            return failing(FeatureNotAvailable, f"Sorry, only {', '.join((*_METHODS, *_FUNCTIONS))} can be called")
+        name = node.func.id
+        arguments = tuple(self.run(argument) for argument in node.args)
+        constants = tuple(argument.value for argument in node.args if isinstance(argument, ast.Constant))
+        fixed = len(constants) == len(node.args)
+        if name in _METHODS:
+            method = _METHODS[name]
+            if fixed:
+                return lambda _names, settings: method(settings, *constants)
+            return lambda names, settings: method(settings, *[value(names, settings) for value in arguments])
+        if name in _FUNCTIONS:
+            function = _FUNCTIONS[name]
+            return lambda names, settings: function(*[value(names, settings) for value in arguments])
+        return failing(FunctionNotDefined, f"Function '{name}' not defined, for expression '{self.text}'.")
 
 
 @lru_cache(maxsize=4096)
-def _parsed(expression: str) -> Any:
-    return SimpleEval.parse(expression)
+def _translated(expression: str) -> Run:
+    return _Translator(expression).run(ast.parse(expression.strip()).body[0])
 
 
 def evaluate(expression: str | int, symbols: Mapping[str, Any], settings: Settings) -> Known[Any]:
@@ -158,10 +220,8 @@ def evaluate(expression: str | int, symbols: Mapping[str, Any], settings: Settin
         return expression
     if expression in symbols:
         return symbols[expression]
-    _ENGINE.names = _Names(symbols, **_CONSTANTS)
-    _ENGINE.functions = settings.functions
     try:
-        return _ENGINE.eval(expression, previously_parsed=_parsed(expression))
+        return _translated(expression)(symbols, settings)
     except UnknownFactError as error:
         return error.unknown
     except (TypeError, ValueError, ArithmeticError, NumberTooHigh, IterableTooLong):

@@ -26,12 +26,13 @@ from ckptdoctor.serving.outcomes import Outcome
 from ckptdoctor.serving.plan import LoadPlan, Parameter, Refusal
 from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.serving.quantised import as_built, scheme_refusals
-from ckptdoctor.serving.refusals import general_symbols, in_order, row_refusals
+from ckptdoctor.serving.refusals import damage, general_symbols, in_order, row_refusals
 from ckptdoctor.serving.releases import remark_on
+from ckptdoctor.serving.remembered import remembered
 from ckptdoctor.serving.settings import Settings, evaluate
 from ckptdoctor.serving.sharing import is_shared, padded
 from ckptdoctor.serving.training import trained_boundaries
-from ckptdoctor.serving.understanding import Understood, damage, understand
+from ckptdoctor.serving.understanding import Understood, understand
 from ckptdoctor.serving.unread import plan_of_unread
 from ckptdoctor.serving.words import Reason
 from ckptdoctor.text import show
@@ -39,14 +40,16 @@ from ckptdoctor.unknown import Unknown, known_or
 
 __all__ = ["load_plan"]
 
+_FLAGS = ("fc_norm", "norm_output", "norm_before_fc", "norm_before_residual")
+
 
 def load_plan(
     facts: Facts, contract: Contract, version: str, launch: Launch | None = None, provenance: Provenance = NOTHING_SAID
 ) -> LoadPlan:
-    """What `version` of the contract's engine does with the draft, given the launch line and what was said of the
-    training (`provenance`). Pure; never raises for any draft."""
+    """What a release does with the draft, given a launch line and what was said of the training. Never raises."""
     release = Release(contract, version)
-    plan = _plan(facts, release, launch, provenance)
+    known = remembered(facts, contract, launch, provenance)
+    plan = known.of(release, lambda one: _plan(facts, one, launch, provenance))
     remark = remark_on(release)
     return plan if remark is None else replace(plan, release_remark=remark, remarks=(remark, *plan.remarks))
 
@@ -152,7 +155,8 @@ def _open_sizes(parameters: Sequence[Parameter], symbols: Mapping[str, Any]) -> 
 def _held_before(built: Sequence[Built], otherwise: Mapping[str, str]) -> list[Built]:
     """The parameters with the initial values that this release gives them otherwise than the table says."""
     ends = tuple(otherwise.items())
-    return [replace(b, initial=next((v for end, v in ends if b.name.endswith(end)), b.initial)) for b in built]
+    found = ((b, next((v for end, v in ends if b.name.endswith(end)), b.initial)) for b in built)
+    return [b if initial == b.initial else replace(b, initial=initial) for b, initial in found]
 
 
 def _wires(
@@ -164,25 +168,21 @@ def _wires(
     facts: Facts,
 ) -> Wires:
     rows = entry["behaviours"]
-    flags = ("fc_norm", "norm_output", "norm_before_fc", "norm_before_residual")
     method = launch.method if launch is not None else None
     residual = reader.value(rows.get("residual"))
     tied = reader.value(rows.get("tied")) == "head_is_embedding" and bool(settings.get("tie_word_embeddings", False))
 
-    def whole(symbol: str) -> int | None:
-        value = symbols.get(symbol)
-        return value if type(value) is int else None
-
+    whole = {name: value for name, value in symbols.items() if type(value) is int}
     return Wires(
         fc_runs=reader.value(rows.get("fc_runs")),
         residual=residual,
         tied=tied,
         map_absent=reader.value(rows.get("map_absent")),
         places=reader.peek(rows.get("reads"), {}),
-        honoured={flag: bool(symbols.get(flag)) for flag in flags},
-        aux_count=whole("K"),
-        width=whole("T"),
-        hidden=whole("H"),
+        honoured={flag: bool(symbols.get(flag)) for flag in _FLAGS},
+        aux_count=whole.get("K"),
+        width=whole.get("T"),
+        hidden=whole.get("H"),
         # A draft of captured states under a plain method gets the final state alone.
         translated=symbols.get("translated") is True,
         algorithm_matches=not (method == "eagle" and facts.draft.kind.fuses_states),
@@ -214,7 +214,7 @@ def _symbols(
     reads: Mapping[str, list[str]] = reader.peek(behaviours.get("reads"), {})
     if any(settings.get(place) is not None for places in reads.values() for place in places):
         reader.value(behaviours.get("reads"))
-    for flag in ("fc_norm", "norm_output", "norm_before_fc", "norm_before_residual"):
+    for flag in _FLAGS:
         symbols[flag] = bool(settings.first(reads.get(flag, []), False))
     symbols["use_aux_hidden_state"] = bool(settings.first(reads.get("use_aux_hidden_state", []), True))
     symbols |= general_symbols(facts, settings, reader.release, launch)

@@ -19,7 +19,7 @@ from ckptdoctor.serving.words import Reason, faults
 from ckptdoctor.text import listing, show
 from ckptdoctor.unknown import Unknown
 
-__all__ = ["Understood", "damage", "is_translated", "understand"]
+__all__ = ["Understood", "is_translated", "understand"]
 
 _TRANSLATED = ("translate", "flatten")
 
@@ -67,7 +67,8 @@ def understand(facts: Facts, release: Release) -> Understood:
         return ends(Refusal("config", "config.json begins with a byte order mark"))
     if not facts.config.present:
         return ends(Refusal("config", "there is no config.json that can be read"))
-    configured = _configured(_unwrapped(settings, reader), reader)
+    unwrapped = _unwrapped(settings, reader)
+    configured = release.part("config", lambda inner: _configured(unwrapped, inner), reader)
     if isinstance(configured, Refusal):
         return ends(configured)
     settings = configured
@@ -75,9 +76,11 @@ def understand(facts: Facts, release: Release) -> Understood:
     if isinstance(untyped, Refusal):
         return ends(untyped)
     opens += [*untyped, *_open_values(facts, settings, broken, reader)]
-    rows = [r for r in contract.raw["architectures"] if reader.holds(r) and _chosen(r, facts, settings)]
     names = _names(settings, facts, reader)
-    if not names and not any(r["name"] == ANY for r in rows):
+    # Of rows that name something else it does not matter whether they hold.
+    named = [row for row in contract.raw["architectures"] if row["name"] in (ANY, *names)]
+    rows = [row for row in named if _chosen(row, facts, settings) and reader.holds(row)]
+    if not names and not rows:
         return ends(Refusal("class", "config.json has no architectures"))
     name, entry = _class(names, rows, reader)
     if entry is None:
@@ -121,11 +124,12 @@ def _untyped(facts: Facts, settings: Settings, reader: Reader) -> list[Reason] |
 
 def _open_values(facts: Facts, settings: Settings, broken: set[str], reader: Reader) -> Iterator[Reason]:
     """What is open because of odd values, or of a declared quantisation."""
-    tables, tried = reader.contract.raw["config_kinds"], reader.peek(reader.contract.raw.get("tried_kinds"), {})
+    tables = reader.contract.raw["config_kinds"]
     stored = Settings(facts.config.document.object if facts.config.document is not None else {})
     odd = {field.key for field in facts.draft.malformed}.union(untried_kinds(stored, tables))
     if settings.values.keys() - stored.values.keys():  # a translation, or defaults of this release
         odd.update(untried_kinds(settings, tables))
+    tried = reader.peek(reader.contract.raw.get("tried_kinds"), {}) if odd else {}
     if broken & set(faults()["odd_values"]) or any(stored.type_of(key) not in tried.get(key, ()) for key in odd):
         yield Reason("open", "odd_values")
     if (scheme := _scheme(facts, settings)) is not None:
@@ -164,13 +168,6 @@ def _translation(facts: Facts, name: str | None, reader: Reader) -> tuple[str, .
     if document is None or not _in_layers(Settings(document.object)) or _reading(reader) not in _TRANSLATED:
         return ()
     return (f"config.json is in the speculators format, which this release translates; its class is {show(name)}",)
-
-
-def damage(facts: Facts) -> list[Refusal]:
-    """The loud error of a damaged weight file, which no reader of safetensors opens."""
-    kinds = set(faults()["weights_refused"])
-    found = next((f for f in facts.files.faults if f.kind in kinds and f.file in facts.files.names), None)
-    return [] if found is None else [Refusal("load", f"{show(found.file)} is damaged")]
 
 
 def _names(settings: Settings, facts: Facts, reader: Reader) -> list[str]:
@@ -217,7 +214,7 @@ def _class(
         row = next((r for r in rows if r["name"] in (name, ANY)), None)
         if row is not None:
             return name, raw["classes"][row["class"]]
-        listed = any(name in r["names"] for r in raw.get("registered", ()) if reader.holds(r))
+        listed = any(name in r["names"] and reader.holds(r) for r in raw.get("registered", ()))
         if name is not None and (listed or lists.registers(name)):
             return name, {"name": name}
     return (names[0] if names else None), None

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import importlib
 import json
 import logging
 import os
@@ -154,8 +153,6 @@ def look(text: str) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         entry_points(folder)
-        # What ckptdoctor needs and no engine brings; one file.
-        shutil.copy(str(importlib.import_module("simpleeval").__file__), folder)
         command = [str(environment.python), "-m", "tests.conformance.recorder_run", "--inside", text, temporary]
         variables = environment.variables()
         variables["PYTHONPATH"] = os.pathsep.join([variables["PYTHONPATH"], str(ROOT), temporary])

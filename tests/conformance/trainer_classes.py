@@ -25,7 +25,7 @@ ROOT = HERE.parents[1]
 PLACES = (ROOT / "fixtures" / "trainers", ROOT.parent / "shared" / "drafts")
 TRAINERS = ("specforge==0.2.0", "speculators==0.9.0", "hs-connectors==0.9.0")
 IMPORTS = """transformers==5.8.1 safetensors pydantic pydantic-settings loguru tqdm psutil pyyaml httpx accelerate
-typing_extensions openai datasets>=4.0.0,<=5.1.0 click jsonschema rich simpleeval packaging numpy"""
+typing_extensions openai datasets>=4.0.0,<=5.1.0 click jsonschema rich packaging numpy"""
 _INSIDE = "CKPTDOCTOR_TRAINER_CLASSES"
 
 

@@ -17,7 +17,6 @@ from ckptdoctor.facts import Facts
 from ckptdoctor.launch.line import parse_launch
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.compat import Range, compatibility, fitting_ids
-from ckptdoctor.serving.contracts import borders
 from ckptdoctor.serving.provenance import provenance_of
 
 ENGINES = list(contracts())
@@ -77,26 +76,6 @@ def test_planning_each_release_alone_gives_the_same_ranges(
             assert plan.outcome == found.plan.outcome
             assert plan.outcome == "refused" or dict(plan.captured) == dict(found.plan.captured)
             assert plan.reasons == found.plan.reasons
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("engine", ["sglang", "vllm"])
-def test_releases_between_the_same_borders_have_the_same_plan(drafts: dict[str, Facts], name: str, engine: str) -> None:
-    contract = contracts()[engine]
-    marks = set(borders(contract))
-    before: LoadPlan | None = None
-    for version in contract.releases:
-        alone = load_plan(drafts[name], contract, version)
-        if before is not None and version not in marks:
-            assert replace(before, version=version) == alone
-        before = alone
-
-
-@pytest.mark.parametrize("engine", ["sglang", "vllm"])
-def test_every_release_at_which_a_target_class_comes_or_goes_is_a_border(engine: str) -> None:
-    rows = contracts()[engine].targets["targets"]
-    dates = {date for row in rows for held in (row["classes"], row.get("removed", {})) for date in held.values()}
-    assert dates <= set(borders(contracts()[engine]))
 
 
 @pytest.mark.parametrize("name", NAMES)
