@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ckptdoctor.findings import Claim, Confidence, Finding, ServingRange, Severity
-from ckptdoctor.serving.contracts import Contract, Release, contracts
+from ckptdoctor.serving.contract.contracts import Contract, Release, contracts
 from ckptdoctor.serving.outcomes import is_worse
 
 __all__ = ["claimed", "of_plans", "of_ranges"]

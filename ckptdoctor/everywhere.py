@@ -11,7 +11,7 @@ from ckptdoctor.findings import Finding, ServingRange, Severity
 from ckptdoctor.launch.line import Launch
 from ckptdoctor.planning import newest_plans, other_ranges
 from ckptdoctor.serving import LoadPlan
-from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
+from ckptdoctor.serving.layers.provenance import NOTHING_SAID, Provenance
 
 __all__ = ["Everywhere", "everywhere"]
 

@@ -16,8 +16,8 @@ from ckptdoctor.findings import Confidence, Finding, ServingRange
 from ckptdoctor.planning import Chosen, better_releases, newest_plans, serving_block
 from ckptdoctor.rulebook import Judgement, Rule, RuleBook, judge, judge_plans
 from ckptdoctor.serving import LoadPlan, load_plan
+from ckptdoctor.serving.layers.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.serving.plan import RESTS_ON
-from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.text import show
 
 __all__ = ["RULE_NAMES", "Survey", "doubts", "examine", "survey"]

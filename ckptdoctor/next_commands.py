@@ -8,7 +8,7 @@ from collections.abc import Container, Sequence
 from ckptdoctor.facts import Target
 from ckptdoctor.findings import Severity
 from ckptdoctor.rulebook import Judgement
-from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
+from ckptdoctor.serving.layers.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.text import show
 
 __all__ = ["next_commands"]

@@ -15,11 +15,11 @@ from ckptdoctor.launch.files import read_launch
 from ckptdoctor.launch.line import Launch
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.compat import Range, compatibility, fitting_ids
-from ckptdoctor.serving.config_edits import serving_edit
-from ckptdoctor.serving.contracts import Contract, Release
+from ckptdoctor.serving.config.config_edits import serving_edit
+from ckptdoctor.serving.contract.contracts import Contract, Release
+from ckptdoctor.serving.contract.releases import choose, remark_on
+from ckptdoctor.serving.layers.provenance import NOTHING_SAID, Provenance, provenance_of
 from ckptdoctor.serving.outcomes import is_better
-from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance, provenance_of
-from ckptdoctor.serving.releases import choose, remark_on
 from ckptdoctor.summary import title
 from ckptdoctor.text import listing, show
 

@@ -20,7 +20,7 @@ from ckptdoctor.policy import NO_POLICY, Baseline, Policy, applied, check_rules
 from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.report.plan.as_json import plan_data
 from ckptdoctor.rulebook import Judgement, Rule, RuleBook
-from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance, provenance_of
+from ckptdoctor.serving.layers.provenance import NOTHING_SAID, Provenance, provenance_of
 from ckptdoctor.summary import draft_summary, target_summary, title
 from ckptdoctor.tokencounts.token_counts import TokenCounts, read_token_counts
 from ckptdoctor.unknown import Unknown

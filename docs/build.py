@@ -25,7 +25,7 @@ from generator import (  # noqa: E402
 )
 
 from ckptdoctor.repair.known_rules import rulebook  # noqa: E402
-from ckptdoctor.serving.contracts import contracts  # noqa: E402
+from ckptdoctor.serving.contract.contracts import contracts  # noqa: E402
 
 WRITTEN = ("acceptance.md", "fix.md", "json.md", "own-rules.md", "probe.md", "serving.md", "vocabulary.md")
 """The pages that are written by hand; only the output of the commands in them is renewed."""

@@ -12,7 +12,7 @@ from ckptdoctor.audit.work import Setup
 from ckptdoctor.launch.line import parse_launch
 from ckptdoctor.planning import chosen_engines
 from ckptdoctor.policy import Policy, read_baseline
-from ckptdoctor.serving.provenance import provenance_of
+from ckptdoctor.serving.layers.provenance import provenance_of
 
 __all__ = ["setup_for"]
 

@@ -30,7 +30,7 @@ from ckptdoctor.report.scan.confidence import capped
 from ckptdoctor.report.scan.json_report import as_data
 from ckptdoctor.rulebook import Rule, RuleBook
 from ckptdoctor.scanning import examination
-from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
+from ckptdoctor.serving.layers.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.text import show
 
 __all__ = ["Setup", "look_at", "prepare", "scan_at"]

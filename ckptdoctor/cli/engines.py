@@ -22,7 +22,7 @@ def engines(color: str) -> None:
     from ckptdoctor.report import surface_for
     from ckptdoctor.report.terminal.render import render_lines
     from ckptdoctor.report.terminal.segments import BLANK, Line, Segment, line
-    from ckptdoctor.serving.contracts import contracts, evidence
+    from ckptdoctor.serving.contract.contracts import contracts, evidence
 
     def lines() -> Iterator[Line]:
         for number, contract in enumerate(contracts().values()):

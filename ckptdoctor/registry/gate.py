@@ -22,7 +22,7 @@ from ckptdoctor.policy.project import PROJECT_FILES
 from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.scanning import about, examination
-from ckptdoctor.serving.provenance import provenance_of
+from ckptdoctor.serving.layers.provenance import provenance_of
 from ckptdoctor.text import listing, plural, show
 
 __all__ = ["Verdict", "drafts_in", "gate_policy", "is_draft", "judge_tree", "outcome_of"]

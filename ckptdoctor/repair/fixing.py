@@ -33,7 +33,7 @@ from ckptdoctor.repair.plan.treatments_known import treatment_names
 from ckptdoctor.repair.receipt import receipt_bytes
 from ckptdoctor.repair.receipt_reading import RECEIPT_NAME
 from ckptdoctor.rulebook import Rule, RuleBook
-from ckptdoctor.serving.provenance import provenance_of
+from ckptdoctor.serving.layers.provenance import provenance_of
 from ckptdoctor.text import listing, show
 
 __all__ = ["DIGEST_LIMIT", "Outcome", "Progress", "fix"]

@@ -10,9 +10,9 @@ from ckptdoctor.facts import Facts
 from ckptdoctor.facts.config import Config, with_value
 from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.launch.line import Launch
-from ckptdoctor.serving.contracts import Contract, contracts
+from ckptdoctor.serving.contract.contracts import Contract, contracts
+from ckptdoctor.serving.layers.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.serving.plan import LoadPlan
-from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.serving.simulate import load_plan
 
 __all__ = ["Range", "compatibility", "fitting_ids", "id_places"]

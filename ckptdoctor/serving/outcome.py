@@ -14,13 +14,13 @@ from typing import Any
 
 from ckptdoctor.facts import Facts
 from ckptdoctor.sentences import numbers
-from ckptdoctor.serving.capture import Captured
-from ckptdoctor.serving.layer_reasons import layer_reasons
-from ckptdoctor.serving.other_class import of_another_class
+from ckptdoctor.serving.config.other_class import of_another_class
+from ckptdoctor.serving.layers.capture import Captured
+from ckptdoctor.serving.layers.layer_reasons import layer_reasons
+from ckptdoctor.serving.layers.training import Trained
 from ckptdoctor.serving.outcomes import Outcome
-from ckptdoctor.serving.own_matrices import own_embedding, own_head
+from ckptdoctor.serving.parameters.own_matrices import own_embedding, own_head
 from ckptdoctor.serving.plan import LoadPlan, Refusal, Stored
-from ckptdoctor.serving.training import Trained
 from ckptdoctor.serving.words import Reason
 from ckptdoctor.text import listing, plural, show
 from ckptdoctor.unknown import known_or

@@ -7,11 +7,11 @@ from typing import Any
 
 from ckptdoctor.facts import Facts
 from ckptdoctor.launch.line import Launch
-from ckptdoctor.serving.capture import runner_of
-from ckptdoctor.serving.contracts import Reader, Release
+from ckptdoctor.serving.config.understanding import is_translated
+from ckptdoctor.serving.contract.contracts import Reader, Release
+from ckptdoctor.serving.contract.settings import Settings, evaluate
+from ckptdoctor.serving.layers.capture import runner_of
 from ckptdoctor.serving.plan import Refusal
-from ckptdoctor.serving.settings import Settings, evaluate
-from ckptdoctor.serving.understanding import is_translated
 from ckptdoctor.serving.words import Reason, faults
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Unknown

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from ckptdoctor.facts import Facts
 from ckptdoctor.launch.line import Launch
+from ckptdoctor.serving.layers.provenance import Provenance
 from ckptdoctor.serving.plan import LoadPlan
-from ckptdoctor.serving.provenance import Provenance
 from ckptdoctor.serving.reading import Asked, Contract, Release
 
 __all__ = ["Plans", "remembered"]

@@ -11,28 +11,28 @@ from ckptdoctor.facts import Facts
 from ckptdoctor.facts.config import Field
 from ckptdoctor.facts.draft.sizes import claims_from
 from ckptdoctor.launch.line import Launch
-from ckptdoctor.serving.absent_layers import absent_layers
-from ckptdoctor.serving.aux_count import aux_count
-from ckptdoctor.serving.beside_target import symbols_beside
-from ckptdoctor.serving.building import Built, build, symbols_of
-from ckptdoctor.serving.capture import capture, final_state
-from ckptdoctor.serving.config_kinds import uncertain_sizes
-from ckptdoctor.serving.contracts import Contract, Reader, Release
-from ckptdoctor.serving.loading import Behaviour, Loaded, load
-from ckptdoctor.serving.mtp import mtp_row, settle_mtp
-from ckptdoctor.serving.other_class import builds_other, no_class
+from ckptdoctor.serving.config.config_kinds import uncertain_sizes
+from ckptdoctor.serving.config.other_class import builds_other, no_class
+from ckptdoctor.serving.config.understanding import Understood, understand
+from ckptdoctor.serving.contract.contracts import Contract, Reader, Release
+from ckptdoctor.serving.contract.releases import remark_on
+from ckptdoctor.serving.contract.settings import Settings, evaluate
+from ckptdoctor.serving.layers.aux_count import aux_count
+from ckptdoctor.serving.layers.capture import capture, final_state
+from ckptdoctor.serving.layers.provenance import NOTHING_SAID, Provenance
+from ckptdoctor.serving.layers.training import trained_boundaries
 from ckptdoctor.serving.outcome import Wires, settle, takes_states
 from ckptdoctor.serving.outcomes import Outcome
+from ckptdoctor.serving.parameters.absent_layers import absent_layers
+from ckptdoctor.serving.parameters.beside_target import symbols_beside
+from ckptdoctor.serving.parameters.building import Built, build, symbols_of
+from ckptdoctor.serving.parameters.loading import Behaviour, Loaded, load
+from ckptdoctor.serving.parameters.mtp import mtp_row, settle_mtp
+from ckptdoctor.serving.parameters.quantised import as_built, scheme_refusals
+from ckptdoctor.serving.parameters.sharing import is_shared, padded
 from ckptdoctor.serving.plan import LoadPlan, Parameter, Refusal
-from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
-from ckptdoctor.serving.quantised import as_built, scheme_refusals
 from ckptdoctor.serving.refusals import damage, general_symbols, in_order, row_refusals
-from ckptdoctor.serving.releases import remark_on
 from ckptdoctor.serving.remembered import remembered
-from ckptdoctor.serving.settings import Settings, evaluate
-from ckptdoctor.serving.sharing import is_shared, padded
-from ckptdoctor.serving.training import trained_boundaries
-from ckptdoctor.serving.understanding import Understood, understand
 from ckptdoctor.serving.unread import plan_of_unread
 from ckptdoctor.serving.words import Reason
 from ckptdoctor.text import show

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ckptdoctor.facts import Facts
-from ckptdoctor.serving.contracts import Contract
+from ckptdoctor.serving.contract.contracts import Contract
 from ckptdoctor.serving.outcomes import Outcome
 from ckptdoctor.serving.plan import LoadPlan, Refusal
 from ckptdoctor.serving.words import Reason

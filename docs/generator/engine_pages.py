@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from ckptdoctor.resources import rules_dir
-from ckptdoctor.serving.contracts import Contract, contracts, evidence
+from ckptdoctor.serving.contract.contracts import Contract, contracts, evidence
 from generator.markdown import code, page, prose, table
 
 __all__ = ["engine_page", "engines_index"]

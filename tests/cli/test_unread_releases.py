@@ -11,8 +11,8 @@ import pytest
 from ckptdoctor.cli.main import run
 from ckptdoctor.policy import load_policy
 from ckptdoctor.registry import judge_tree
-from ckptdoctor.serving.contracts import Release
-from ckptdoctor.serving.releases import choose, remark_on
+from ckptdoctor.serving.contract.contracts import Release
+from ckptdoctor.serving.contract.releases import choose, remark_on
 
 DRAFT = Path(__file__).parents[2] / "fixtures" / "trainers" / "sf_eagle3_llama_sglang"
 TARGET = DRAFT / "target"

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ckptdoctor.serving import contracts
-from ckptdoctor.serving.class_lists import lists_of
-from ckptdoctor.serving.contracts import Release
+from ckptdoctor.serving.contract.class_lists import lists_of
+from ckptdoctor.serving.contract.contracts import Release
 from tests.conformance import environments
 
 _ASK = {

@@ -16,7 +16,7 @@ class Judge:
     """Compares what was seen in one release with the entries that hold in it."""
 
     def __init__(self, engine: str, release: str) -> None:
-        from ckptdoctor.serving.contracts import Release, contracts
+        from ckptdoctor.serving.contract.contracts import Release, contracts
 
         self.contract = contracts()[engine]
         self.release = Release(self.contract, release)
@@ -97,8 +97,8 @@ class Judge:
         return None
 
     def spreads(self, seen: dict[str, list[int]]) -> bool:
-        from ckptdoctor.serving.boundaries import spread
-        from ckptdoctor.serving.settings import Settings
+        from ckptdoctor.serving.contract.settings import Settings
+        from ckptdoctor.serving.layers.boundaries import spread
 
         return all(
             list(spread(Settings({"num_hidden_layers": int(count)}), DEPTH)) == [i + 1 for i in ids]
@@ -107,7 +107,7 @@ class Judge:
 
     def predicted(self, row: Any, seen: dict[str, Any]) -> tuple[set[str], bool, Any]:
         """The entries that a forecast for this list of ids rests on, whether it came true, and the forecast."""
-        from ckptdoctor.serving import boundaries as forecast
+        from ckptdoctor.serving.layers import boundaries as forecast
 
         ids, used = seen["ids"], {"reachable"}
         if ids is None:
@@ -162,7 +162,7 @@ class Judge:
         return None
 
     def choice(self, rows: list[list[Any]]) -> None:
-        from ckptdoctor.serving import capture
+        from ckptdoctor.serving.layers import capture
 
         wrong = []
         when = self.release.peek(self.contract.targets.get("runner_v2_when"), {})

@@ -13,8 +13,8 @@ from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.facts import Facts, describe, read_target
 from ckptdoctor.launch.line import parse_launch
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
-from ckptdoctor.serving.provenance import provenance_of
-from ckptdoctor.serving.training import Trained, trained_boundaries
+from ckptdoctor.serving.layers.provenance import provenance_of
+from ckptdoctor.serving.layers.training import Trained, trained_boundaries
 
 __all__ = [
     "DEPTH",

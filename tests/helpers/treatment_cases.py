@@ -24,7 +24,7 @@ from ckptdoctor.repair.plan.case import Case, Proposal, Refusal
 from ckptdoctor.repair.plan.planner import Options, RepairPlan, plan_repair
 from ckptdoctor.repair.plan.proposing import proposed
 from ckptdoctor.repair.receipt_reading import earlier_of
-from ckptdoctor.serving.provenance import provenance_of
+from ckptdoctor.serving.layers.provenance import provenance_of
 
 __all__ = [
     "Draft",

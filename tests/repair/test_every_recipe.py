@@ -23,7 +23,7 @@ from ckptdoctor.repair.receipt_reading import RECEIPT_NAME
 from ckptdoctor.repair.undo import undo
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.scanning import examination
-from ckptdoctor.serving.provenance import Provenance, provenance_of
+from ckptdoctor.serving.layers.provenance import Provenance, provenance_of
 
 SICK = [r for r in RECIPES.values() if r.wrong is not None]
 RECEIPTS = Draft202012Validator(json.loads((rules_dir() / "schema" / "receipt.schema.json").read_bytes()))

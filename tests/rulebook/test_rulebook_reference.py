@@ -19,7 +19,7 @@ from ckptdoctor.rulebook.expressions import Expression, compile_expression
 from ckptdoctor.rulebook.functions import FUNCTIONS, OPERATORS
 from ckptdoctor.rulebook.translating import Reading
 from ckptdoctor.serving import contracts
-from ckptdoctor.serving.settings import Settings, _translated
+from ckptdoctor.serving.contract.settings import Settings, _translated
 from ckptdoctor.unknown import Unknown, UnknownFactError
 
 LIMITED = (ast.Add, ast.Mult)

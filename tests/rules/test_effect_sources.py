@@ -15,7 +15,7 @@ from ckptdoctor.examining import RULE_NAMES
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.rulebook import EffectSource, Rule, load_rules
 from ckptdoctor.rulebook.rules import rule_from_mapping
-from ckptdoctor.serving.contracts import contracts
+from ckptdoctor.serving.contract.contracts import contracts
 from tests.conformance import environments
 
 ROOT = Path(__file__).parents[2]

@@ -24,7 +24,7 @@ from ckptdoctor.report.plan.as_json import plan_data
 from ckptdoctor.rulebook import judge, judge_plans
 from ckptdoctor.scanning import what_is_asked
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
-from ckptdoctor.serving.contracts import Release
+from ckptdoctor.serving.contract.contracts import Release
 
 NEWEST = ("sglang", "vllm")
 FAMILIES_BEYOND_PLANS = ("VAL", "LCH")

@@ -14,10 +14,10 @@ from story_drafts import TRAINERS, facts_of, plan, trainer
 from ckptdoctor.facts import Target
 from ckptdoctor.launch.line import parse_launch
 from ckptdoctor.serving import contracts
-from ckptdoctor.serving.boundaries import default_boundaries, reach, spread, to_boundaries
-from ckptdoctor.serving.capture import PHASES, capture
-from ckptdoctor.serving.contracts import Reader, Release
-from ckptdoctor.serving.settings import Settings
+from ckptdoctor.serving.contract.contracts import Reader, Release
+from ckptdoctor.serving.contract.settings import Settings
+from ckptdoctor.serving.layers.boundaries import default_boundaries, reach, spread, to_boundaries
+from ckptdoctor.serving.layers.capture import PHASES, capture
 
 ENGINES = [name for name, contract in contracts().items() if contract.targets]
 VARIANTS = (

@@ -17,7 +17,7 @@ from ckptdoctor.facts import Facts
 from ckptdoctor.launch.line import parse_launch
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.compat import Range, compatibility, fitting_ids
-from ckptdoctor.serving.provenance import provenance_of
+from ckptdoctor.serving.layers.provenance import provenance_of
 
 ENGINES = list(contracts())
 LAUNCH = "python -m sglang.launch_server --speculative-algorithm EAGLE3 --disable-cuda-graph"

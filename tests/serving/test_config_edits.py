@@ -9,7 +9,7 @@ from story_drafts import IDS_KEY, draft, facts_of, target, trainer
 
 from ckptdoctor.planning import better_releases
 from ckptdoctor.serving import contracts, load_plan
-from ckptdoctor.serving.config_edits import edited
+from ckptdoctor.serving.config.config_edits import edited
 
 
 def served_with(facts: object, engine: str, version: str) -> tuple[tuple[str, object], ...]:

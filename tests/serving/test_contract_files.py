@@ -16,9 +16,9 @@ import yaml
 
 import ckptdoctor.serving
 from ckptdoctor.resources import rules_dir
-from ckptdoctor.serving.building import build, symbols_of
-from ckptdoctor.serving.contracts import Release, contracts, parse_release
-from ckptdoctor.serving.settings import Settings, evaluate
+from ckptdoctor.serving.contract.contracts import Release, contracts, parse_release
+from ckptdoctor.serving.contract.settings import Settings, evaluate
+from ckptdoctor.serving.parameters.building import build, symbols_of
 
 SERVING = rules_dir() / "serving"
 FILES = sorted(p for p in SERVING.glob("*.yaml") if "\nclasses:" in p.read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from story_drafts import draft, facts_of, target, trainer
 
 from ckptdoctor.serving import contracts, load_plan
-from ckptdoctor.serving.layer_reasons import distance
+from ckptdoctor.serving.layers.layer_reasons import distance
 from ckptdoctor.serving.outcomes import Outcome, is_better, is_worse
 from ckptdoctor.serving.plan import LoadPlan
 

@@ -12,8 +12,8 @@ from story_drafts import DEPTH, draft, facts_of, target, told, trainer, with_ids
 from ckptdoctor.errors import UsageError
 from ckptdoctor.facts import Facts
 from ckptdoctor.serving import contracts
-from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance, provenance_of
-from ckptdoctor.serving.training import Trained, is_neither, trained_boundaries
+from ckptdoctor.serving.layers.provenance import NOTHING_SAID, Provenance, provenance_of
+from ckptdoctor.serving.layers.training import Trained, is_neither, trained_boundaries
 
 CHANGED = "the release that captured decides: SGLang 0.5.13 changed it for DeepseekV3ForCausalLM"
 Make = Callable[..., Facts]

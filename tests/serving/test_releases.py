@@ -6,8 +6,8 @@ import pytest
 
 from ckptdoctor.errors import UsageError
 from ckptdoctor.serving import contracts
-from ckptdoctor.serving.contracts import Evidence, Release
-from ckptdoctor.serving.releases import choose, remark_on
+from ckptdoctor.serving.contract.contracts import Evidence, Release
+from ckptdoctor.serving.contract.releases import choose, remark_on
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from ckptdoctor.facts import Facts, describe, read_target
 from ckptdoctor.facts.launch import Launch, parse_launch
 from ckptdoctor.serving import contracts, load_plan
 from ckptdoctor.serving import remembered as remembering
-from ckptdoctor.serving.provenance import provenance_of
+from ckptdoctor.serving.layers.provenance import provenance_of
 from ckptdoctor.serving.reading import Asked, Release
 
 ENGINES = ["sglang", "vllm", "tensorrt-llm"]

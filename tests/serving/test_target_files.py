@@ -13,8 +13,8 @@ import yaml
 from packaging.version import Version
 
 from ckptdoctor.resources import rules_dir
-from ckptdoctor.serving.capture import to_boundaries
-from ckptdoctor.serving.settings import Settings, evaluate
+from ckptdoctor.serving.contract.settings import Settings, evaluate
+from ckptdoctor.serving.layers.capture import to_boundaries
 from ckptdoctor.unknown import Unknown
 
 ENGINES = ("sglang", "vllm")

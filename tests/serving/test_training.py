@@ -13,7 +13,7 @@ from story_drafts import DEPTH, TRAINERS, draft, facts_of, told, trainer, with_i
 
 from ckptdoctor.facts import Facts
 from ckptdoctor.facts.knowledge import knowledge
-from ckptdoctor.serving.training import Trained, trained_boundaries
+from ckptdoctor.serving.layers.training import Trained, trained_boundaries
 
 KNOWN = knowledge().writers
 WRITERS = sorted(KNOWN)

@@ -13,7 +13,7 @@ from ckptdoctor.probe.network.measures import heads_of, hidden_of, latent_of, st
 from ckptdoctor.probe.network.stored_parts import check_parts, known_parts
 from ckptdoctor.probe.network.turning import turning_of
 from ckptdoctor.probe.wiring import Wiring
-from ckptdoctor.serving.training import trained_boundaries
+from ckptdoctor.serving.layers.training import trained_boundaries
 from ckptdoctor.text import show
 
 __all__ = ["anatomy_of", "forward_customs", "stated_wiring"]

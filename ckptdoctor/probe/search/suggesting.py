@@ -14,7 +14,7 @@ from ckptdoctor.probe.search.readings import Readings, distinct_columns, of_boun
 from ckptdoctor.probe.wiring import Wiring
 from ckptdoctor.serving import contracts
 from ckptdoctor.serving.compat import compatibility
-from ckptdoctor.serving.training import trained_boundaries
+from ckptdoctor.serving.layers.training import trained_boundaries
 
 __all__ = ["readings_for"]
 

@@ -12,8 +12,8 @@ from ckptdoctor.launch.line import Launch
 from ckptdoctor.repair.edits import Edit
 from ckptdoctor.repair.state import State
 from ckptdoctor.serving import LoadPlan, load_plan
-from ckptdoctor.serving.contracts import Contract
-from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
+from ckptdoctor.serving.contract.contracts import Contract
+from ckptdoctor.serving.layers.provenance import NOTHING_SAID, Provenance
 
 __all__ = ["Case", "Proposal", "Propose", "Proposed", "Refusal", "RefusedError", "Treatment"]
 

@@ -12,8 +12,8 @@ from ckptdoctor.repair.edits import conflict
 from ckptdoctor.repair.plan.case import Case, Proposal, Refusal
 from ckptdoctor.repair.plan.proving import worse
 from ckptdoctor.repair.words import said
+from ckptdoctor.serving.layers.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.serving.outcomes import is_better
-from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.text import listing, show
 
 __all__ = ["Course", "Options", "Unfixed", "allowed", "disputed", "joined", "unfixed"]

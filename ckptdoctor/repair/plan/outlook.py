@@ -21,7 +21,7 @@ from ckptdoctor.repair.plan.proving import claims, newest_of, said_worse, unprov
 from ckptdoctor.repair.receipt_reading import earlier_of
 from ckptdoctor.repair.words import said
 from ckptdoctor.rulebook import Rule, RuleBook
-from ckptdoctor.serving.provenance import Provenance
+from ckptdoctor.serving.layers.provenance import Provenance
 from ckptdoctor.text import listing
 
 __all__ = ["with_repairs"]

@@ -9,7 +9,7 @@ from ckptdoctor.repair.plan.case import Case
 from ckptdoctor.repair.plan.choosing import Score, lost, score
 from ckptdoctor.serving import LoadPlan, contracts, load_plan
 from ckptdoctor.serving.compat import compatibility
-from ckptdoctor.serving.contracts import Contract
+from ckptdoctor.serving.contract.contracts import Contract
 from ckptdoctor.serving.outcomes import Outcome
 
 __all__ = ["Reach", "loads_newest", "newest_scores", "reach"]

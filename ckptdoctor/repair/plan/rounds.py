@@ -31,7 +31,7 @@ from ckptdoctor.repair.receipt_reading import Earlier, earlier_of
 from ckptdoctor.repair.state import State
 from ckptdoctor.repair.words import said
 from ckptdoctor.rulebook import Rule, RuleBook
-from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
+from ckptdoctor.serving.layers.provenance import NOTHING_SAID, Provenance
 
 __all__ = ["NOTHING_SETTLED", "RepairPlan", "Settled", "run"]
 

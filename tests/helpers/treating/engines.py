@@ -13,7 +13,7 @@ from ckptdoctor.facts import read_target
 from ckptdoctor.planning import chosen_engines
 from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.repair.plan.planner import Options, RepairPlan, plan_repair
-from ckptdoctor.serving.provenance import provenance_of
+from ckptdoctor.serving.layers.provenance import provenance_of
 
 DEEP = ("DeepseekV3ForCausalLM", 61, "deepseek_v3")
 

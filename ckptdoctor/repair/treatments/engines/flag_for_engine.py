@@ -12,7 +12,7 @@ from ckptdoctor.repair.edits import SetConfig
 from ckptdoctor.repair.plan.case import Case, Proposed, RefusedError
 from ckptdoctor.repair.plan.choosing import score
 from ckptdoctor.serving import LoadPlan
-from ckptdoctor.serving.contracts import Contract, Release
+from ckptdoctor.serving.contract.contracts import Contract, Release
 
 __all__ = ["propose"]
 

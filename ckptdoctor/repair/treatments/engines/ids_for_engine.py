@@ -12,8 +12,8 @@ from ckptdoctor.repair.edits import SetConfig
 from ckptdoctor.repair.plan.case import Case, Proposed, RefusedError
 from ckptdoctor.serving import LoadPlan
 from ckptdoctor.serving.compat import id_places
-from ckptdoctor.serving.provenance import Provenance
-from ckptdoctor.serving.training import default_shape, trained_boundaries
+from ckptdoctor.serving.layers.provenance import Provenance
+from ckptdoctor.serving.layers.training import default_shape, trained_boundaries
 from ckptdoctor.unknown import Unknown
 
 __all__ = ["propose"]

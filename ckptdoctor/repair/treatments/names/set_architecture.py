@@ -14,7 +14,7 @@ from ckptdoctor.repair.plan.choosing import Option, Score, helps, lost, suits_al
 from ckptdoctor.repair.plan.reaching import loads_newest, newest_scores, reach
 from ckptdoctor.repair.support.layouts import layouts
 from ckptdoctor.serving import contracts
-from ckptdoctor.serving.contracts import Release
+from ckptdoctor.serving.contract.contracts import Release
 from ckptdoctor.text import listing
 from ckptdoctor.unknown import Unknown
 

@@ -19,7 +19,7 @@ from ckptdoctor.repair.plan.case import Case, Proposal, RefusedError
 from ckptdoctor.repair.plan.planner import Options, plan_repair
 from ckptdoctor.repair.receipt_reading import RECEIPT_NAME
 from ckptdoctor.repair.treatments.engines import ids_for_engine
-from ckptdoctor.serving.provenance import provenance_of
+from ckptdoctor.serving.layers.provenance import provenance_of
 from ckptdoctor.serving.words import Reason
 
 LLAMA = ("LlamaForCausalLM", 61, "llama")

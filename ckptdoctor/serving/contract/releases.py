@@ -7,7 +7,7 @@ import re
 from packaging.version import InvalidVersion, Version
 
 from ckptdoctor.errors import UsageError
-from ckptdoctor.serving.contracts import Contract, Release, contracts, parse_release
+from ckptdoctor.serving.contract.contracts import Contract, Release, contracts, parse_release
 from ckptdoctor.text import listing, show
 
 __all__ = ["choose", "remark_on"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from ckptdoctor.serving.contracts import Release, contracts
+from ckptdoctor.serving.contract.contracts import Release, contracts
 
 __all__ = ["ClassLists", "lists_of"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ckptdoctor.errors import UsageError
 from ckptdoctor.facts.knowledge import knowledge
-from ckptdoctor.serving.contracts import contracts, parse_release
+from ckptdoctor.serving.contract.contracts import contracts, parse_release
 from ckptdoctor.text import listing, show
 
 __all__ = ["NOTHING_SAID", "Provenance", "provenance_of"]

@@ -10,7 +10,7 @@ from ckptdoctor.facts import Facts
 from ckptdoctor.facts.draft.attention_geometry import KeyValueShape, target_kv_shape
 from ckptdoctor.facts.draft.dtypes import own_dtype, target_dtype
 from ckptdoctor.launch.line import Launch
-from ckptdoctor.serving.settings import Settings
+from ckptdoctor.serving.contract.settings import Settings
 from ckptdoctor.unknown import Known, Unknown
 
 __all__ = ["symbols_beside"]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ckptdoctor.serving.contracts import Reader
+from ckptdoctor.serving.contract.contracts import Reader
+from ckptdoctor.serving.contract.settings import Settings
 from ckptdoctor.serving.plan import Refusal
-from ckptdoctor.serving.settings import Settings
 from ckptdoctor.text import show
 
 __all__ = ["ANY", "translate"]

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ckptdoctor.facts import Facts
-from ckptdoctor.serving.class_lists import lists_of
-from ckptdoctor.serving.contracts import Reader, Release
-from ckptdoctor.serving.settings import Settings
-from ckptdoctor.serving.translating import ANY
+from ckptdoctor.serving.config.translating import ANY
+from ckptdoctor.serving.contract.class_lists import lists_of
+from ckptdoctor.serving.contract.contracts import Reader, Release
+from ckptdoctor.serving.contract.settings import Settings
 from ckptdoctor.serving.words import Reason
 from ckptdoctor.text import listing
 

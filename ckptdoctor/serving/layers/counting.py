@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from ckptdoctor.facts import Facts
-from ckptdoctor.serving.boundaries import to_boundaries
-from ckptdoctor.serving.contracts import Contract, Release, contracts
+from ckptdoctor.serving.contract.contracts import Contract, Release, contracts
+from ckptdoctor.serving.layers.boundaries import to_boundaries
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Unknown
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from ckptdoctor.facts import Facts
 from ckptdoctor.facts.draft.classes import is_ordinary
-from ckptdoctor.serving.class_lists import lists_of
-from ckptdoctor.serving.config_kinds import refused_kind, untried_kinds
-from ckptdoctor.serving.contracts import Evidence, Reader, Release
-from ckptdoctor.serving.kinds import reads_kind, unread_kind
+from ckptdoctor.serving.config.config_kinds import refused_kind, untried_kinds
+from ckptdoctor.serving.config.kinds import reads_kind, unread_kind
+from ckptdoctor.serving.config.translating import ANY, translate
+from ckptdoctor.serving.contract.class_lists import lists_of
+from ckptdoctor.serving.contract.contracts import Evidence, Reader, Release
+from ckptdoctor.serving.contract.settings import Settings, evaluate
 from ckptdoctor.serving.plan import Refusal
-from ckptdoctor.serving.settings import Settings, evaluate
-from ckptdoctor.serving.translating import ANY, translate
 from ckptdoctor.serving.words import Reason, faults
 from ckptdoctor.text import listing, show
 from ckptdoctor.unknown import Unknown

@@ -13,11 +13,11 @@ from typing import Any
 
 from ckptdoctor.facts import Facts
 from ckptdoctor.facts.mtp.mtp import MtpHeads
-from ckptdoctor.serving.contracts import Release
-from ckptdoctor.serving.mtp_parts import MODULE, Gap, gaps, plain_gaps, strangers, with_text_config
+from ckptdoctor.serving.contract.contracts import Release
+from ckptdoctor.serving.contract.settings import Settings
 from ckptdoctor.serving.outcomes import Outcome
+from ckptdoctor.serving.parameters.mtp_parts import MODULE, Gap, gaps, plain_gaps, strangers, with_text_config
 from ckptdoctor.serving.plan import LoadPlan, Refusal
-from ckptdoctor.serving.settings import Settings
 from ckptdoctor.serving.words import Reason
 from ckptdoctor.text import listing, show
 

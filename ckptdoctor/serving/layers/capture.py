@@ -12,11 +12,11 @@ from typing import Any
 
 from ckptdoctor.facts import Target
 from ckptdoctor.launch.line import Launch
-from ckptdoctor.serving.boundaries import default_boundaries, reach, spread, to_boundaries
-from ckptdoctor.serving.class_lists import lists_of
-from ckptdoctor.serving.contracts import Evidence, Reader, Release
+from ckptdoctor.serving.contract.class_lists import lists_of
+from ckptdoctor.serving.contract.contracts import Evidence, Reader, Release
+from ckptdoctor.serving.contract.settings import Settings, evaluate
+from ckptdoctor.serving.layers.boundaries import default_boundaries, reach, spread, to_boundaries
 from ckptdoctor.serving.plan import Refusal
-from ckptdoctor.serving.settings import Settings, evaluate
 from ckptdoctor.serving.words import Reason
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Known, Unknown

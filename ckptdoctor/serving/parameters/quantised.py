@@ -14,7 +14,7 @@ from typing import Any
 from ckptdoctor.checkpoint import TensorInfo
 from ckptdoctor.facts import Facts
 from ckptdoctor.facts.quantisation.store import Module, gather, unpacked
-from ckptdoctor.serving.contracts import Reader
+from ckptdoctor.serving.contract.contracts import Reader
 from ckptdoctor.serving.plan import Refusal
 
 __all__ = ["as_built", "scheme_refusals"]

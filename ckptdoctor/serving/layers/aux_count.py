@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ckptdoctor.serving.settings import Settings
+from ckptdoctor.serving.contract.settings import Settings
 from ckptdoctor.unknown import Unknown
 
 __all__ = ["aux_count"]

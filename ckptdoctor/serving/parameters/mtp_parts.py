@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ckptdoctor.facts.mtp.mtp import MtpHeads
-from ckptdoctor.serving.settings import Settings, evaluate
+from ckptdoctor.serving.contract.settings import Settings, evaluate
 from ckptdoctor.unknown import Unknown
 
 __all__ = ["MODULE", "Gap", "gaps", "plain_gaps", "strangers", "with_text_config"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ckptdoctor.serving.contracts import Reader
+from ckptdoctor.serving.contract.contracts import Reader
+from ckptdoctor.serving.contract.settings import Settings, evaluate
 from ckptdoctor.serving.plan import Refusal
-from ckptdoctor.serving.settings import Settings, evaluate
 from ckptdoctor.unknown import Unknown
 
 __all__ = ["default_boundaries", "reach", "spread", "to_boundaries"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from ckptdoctor.checkpoint import TensorInfo
-from ckptdoctor.serving.building import Built
+from ckptdoctor.serving.parameters.building import Built
 from ckptdoctor.serving.plan import Refusal, Stored
 from ckptdoctor.text import show
 

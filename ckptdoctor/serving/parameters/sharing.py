@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ckptdoctor.serving.building import Built
-from ckptdoctor.serving.contracts import Reader, Release
-from ckptdoctor.serving.settings import Settings
+from ckptdoctor.serving.contract.contracts import Reader, Release
+from ckptdoctor.serving.contract.settings import Settings
+from ckptdoctor.serving.parameters.building import Built
 
 __all__ = ["is_shared", "padded"]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ckptdoctor.sentences import numbers
-from ckptdoctor.serving.capture import Captured
-from ckptdoctor.serving.training import Trained
+from ckptdoctor.serving.layers.capture import Captured
+from ckptdoctor.serving.layers.training import Trained
 from ckptdoctor.serving.words import Reason
 
 __all__ = ["distance", "layer_reasons"]

@@ -16,7 +16,7 @@ from ckptdoctor.checkpoint import JsonDocument
 from ckptdoctor.facts import Facts
 from ckptdoctor.facts.config import Config, with_value
 from ckptdoctor.facts.knowledge import knowledge
-from ckptdoctor.serving.contracts import Contract
+from ckptdoctor.serving.contract.contracts import Contract
 from ckptdoctor.serving.plan import LoadPlan
 from ckptdoctor.unknown import Unknown, known_or
 

@@ -10,10 +10,10 @@ from ckptdoctor.facts import Facts
 from ckptdoctor.facts.draft.signs import Evidence, holds
 from ckptdoctor.facts.knowledge import Knowledge, Writer, knowledge
 from ckptdoctor.sentences import numbers
-from ckptdoctor.serving.contracts import contracts
-from ckptdoctor.serving.counting import changes_between, counted_by
-from ckptdoctor.serving.provenance import NOTHING_SAID, Provenance
-from ckptdoctor.serving.settings import Settings, evaluate
+from ckptdoctor.serving.contract.contracts import contracts
+from ckptdoctor.serving.contract.settings import Settings, evaluate
+from ckptdoctor.serving.layers.counting import changes_between, counted_by
+from ckptdoctor.serving.layers.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.unknown import Unknown
 
 __all__ = ["Trained", "default_shape", "is_neither", "trained_boundaries"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ckptdoctor.facts import Facts
-from ckptdoctor.serving.building import Built
+from ckptdoctor.serving.parameters.building import Built
 from ckptdoctor.unknown import Unknown
 
 __all__ = ["absent_layers"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ckptdoctor.serving.settings import Settings
+from ckptdoctor.serving.contract.settings import Settings
 
 __all__ = ["refused_kind", "uncertain_sizes", "untried_kinds"]
 

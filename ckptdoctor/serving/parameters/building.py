@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ckptdoctor.serving.contracts import Release
-from ckptdoctor.serving.settings import Settings, evaluate
+from ckptdoctor.serving.contract.contracts import Release
+from ckptdoctor.serving.contract.settings import Settings, evaluate
 from ckptdoctor.serving.words import Reason
 from ckptdoctor.unknown import Unknown
 

@@ -1,0 +1,1 @@
+"""The contract of one engine: its releases, timelines and lists of classes."""

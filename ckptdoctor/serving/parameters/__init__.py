@@ -1,0 +1,1 @@
+"""The parameters that a release builds, and what it loads into each."""
