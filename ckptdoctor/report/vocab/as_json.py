@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ckptdoctor.jsontext import dumps
 from ckptdoctor.shapes import Count, Document, Shape, Share, encode, item, itself
@@ -165,6 +165,12 @@ def _needs(page: page.Page) -> dict[str, str]:
     return {name: value.needs for name, value in parts.items() if isinstance(value, Unknown)}
 
 
+def _coverage(page: page.Page) -> dict[str, Any] | None:
+    if isinstance(page.coverage, Unknown) or page.counts is None:
+        return None
+    return encode(Coverage, page.coverage, source=page.counts.source, kind=page.counts.kind)
+
+
 class Page(Document):
     """What `ckptdoctor vocab show --format json` prints. What is not known is null, and `needs` says what it takes."""
 
@@ -192,7 +198,7 @@ class Page(Document):
     heads: Heads | None = item(
         "Rows of the draft's head against rows of the target's head: mean cosines of sampled rows."
     )
-    coverage: Coverage | None = item("How much of the counted text the draft can propose.")
+    coverage: Coverage | None = item("How much of the counted text the draft can propose.", at=_coverage)
     needs: dict[str, str] = item("What is null because it is not known, and what would make it known.", at=_needs)
 
 
