@@ -36,6 +36,7 @@ DOCUMENTS: dict[str, tuple[type[Shape], ...]] = {
 }
 """What each command prints: one shape, or one of several."""
 
+_WIDTH = 110
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
@@ -119,8 +120,21 @@ def _name(shape: type[Shape]) -> str:
 def texts(folder: Path = FOLDER) -> Iterator[tuple[Path, str]]:
     """Each schema: where it belongs, and its text."""
     for name, shapes in DOCUMENTS.items():
-        text = json.dumps(schema(name, shapes), indent=2, ensure_ascii=False) + "\n"
-        yield folder / f"{name}.schema.json", text
+        yield folder / f"{name}.schema.json", _laid_out(schema(name, shapes)) + "\n"
+
+
+def _laid_out(value: Any, indent: int = 0) -> str:
+    """JSON as a person would write it: what fits into a line stands in one."""
+    flat = json.dumps(value, ensure_ascii=False)
+    if len(flat) + indent < _WIDTH or not isinstance(value, (dict, list)):
+        return flat
+    start, inner = " " * indent, indent + 2
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(key)}: {_laid_out(one, inner)}" for key, one in value.items()]
+    else:
+        parts = [_laid_out(one, inner) for one in value]
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return opening + "".join(f"\n{start}  {part}," for part in parts)[:-1] + f"\n{start}{closing}"
 
 
 def main(arguments: list[str] | None = None) -> int:
