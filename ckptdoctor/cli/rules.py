@@ -28,13 +28,12 @@ def rules(fmt: str, rule_dirs: tuple[Path, ...], color: str) -> None:
     from ckptdoctor.jsontext import dumps
     from ckptdoctor.repair.known_rules import rulebook
     from ckptdoctor.report import surface_for
-    from ckptdoctor.report.scan.json_report import SCHEMA_VERSION
     from ckptdoctor.report.terminal.render import render_lines
 
     found = list(rulebook(rule_dirs).rules)
     if fmt == "json":
         listed = [{"id": r.id, "severity": r.severity.value, "name": r.name} for r in found]
-        emit(dumps({"schema_version": SCHEMA_VERSION, "rules": listed}))
+        emit(dumps({"schema_version": 1, "rules": listed}))
     else:
         emit(render_lines(_lines(found), surface_for(sys.stdout, color)))
 

@@ -20,9 +20,11 @@ from ckptdoctor.publish.header import Slot, container_pieces
 from ckptdoctor.publish.pieces import Literal, OutputFile, Piece, Range
 from ckptdoctor.publish.publishing import Staging, check_out
 from ckptdoctor.publish.writing import write_files
+from ckptdoctor.shapes import encode
 from ckptdoctor.text import listing, show
 from ckptdoctor.tokencounts.token_counts import read_token_counts
 from ckptdoctor.unknown import Unknown
+from ckptdoctor.vocab import document
 from ckptdoctor.vocab.building import build_map, counts_of_vocabulary, offsets_and_mask
 from ckptdoctor.vocab.forced import Group, forced_groups
 from ckptdoctor.vocab.forms import numpy_file, torch_file
@@ -135,30 +137,7 @@ def build(
 
 def built_data(built: Built) -> dict[str, Any]:
     """What vocab.json and `build --format json` say: what was chosen, and why."""
-    from ckptdoctor.version import __version__
-
-    source, kind, total = built.counts
-    return {
-        "schema_version": 1,
-        "tool": {"name": "ckptdoctor", "version": __version__},
-        "draft_vocab_size": built.size,
-        "vocab_size": built.vocabulary,
-        "order": built.order,
-        "target": built.target,
-        "token_counts": {"file": source, "kind": kind, "total": total},
-        "coverage": {
-            "covered": built.covered,
-            "total": built.total,
-            "share": built.share,
-            "share_without_forced": built.best / built.total,
-        },
-        "forced": [{"group": g.name, "ids": list(g.ids), "needs": g.needs} for g in built.groups],
-        "forced_beyond_counts": list(built.added),
-        "head": None
-        if built.head.left_out
-        else {"rows": built.head.rows, "width": built.head.width, "dtype": built.head.dtype, "from": built.head.source},
-        "head_left_out": built.head.left_out,
-    }
+    return encode(document.Built, built)
 
 
 def _vocabulary(target: Target, weights: TargetWeights | None) -> int:

@@ -3,59 +3,97 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from ckptdoctor.jsontext import dumps
-from ckptdoctor.serving import LoadPlan
+from ckptdoctor.shapes import Count, Shape, encode, item
 
-__all__ = ["plan_data", "plans_text"]
+if TYPE_CHECKING:
+    from ckptdoctor.serving import LoadPlan
+
+__all__ = ["Outcome", "Plan", "plan_data", "plans_text"]
+
+Outcome: TypeAlias = Annotated[
+    Literal["served", "degraded", "broken", "refused", "unknown"],
+    "served: as trained; degraded: runs, something is not as trained; broken: runs and accepts next to nothing; "
+    "refused: stops at start, load or first forward; unknown: what decides between the others is not known (see "
+    "reasons and unproven).",
+]
+Boundaries: TypeAlias = Annotated[list[Count] | None, "Boundaries; null when they could not be known."]
 
 
-def plan_data(plan: LoadPlan) -> dict[str, Any]:
-    """One plan. `uninitialised`: used parameters that keep an initial value; `dropped`: stored names none takes."""
-    return {
-        "engine": plan.engine,
-        "version": plan.version,
-        "model_class": plan.model_class,
-        "outcome": plan.outcome,
-        "reasons": list(plan.reasons),
-        "loaded": {p.name: list(p.keys) for p in plan.parameters if p.keys and not p.shared},
-        "shared": [p.name for p in plan.parameters if p.shared],
-        "uninitialised": list(plan.uninitialised),
-        "dropped": list(plan.dropped),
-        "parameters": [
-            {
-                "name": p.name, "shape": None if p.shape is None else list(p.shape), "state": p.state,
-                "initial": p.initial, "used": p.used, "keys": list(p.keys),
-                "parts_missing": list(p.parts_missing),
-            }
-            for p in plan.parameters
-        ],
-        "stored": [
-            {"name": s.name, "fate": s.fate, "parameter": s.parameter, "why": s.why} for s in plan.stored
-        ],
-        "counts": {
+class Parameter(Shape):
+    name: str
+    shape: list[Count] | None
+    state: Literal["loaded", "partly", "shared", "initial"] = item("Where its values come from.")
+    initial: Literal["ones", "zeros", "random", "empty"] = item("What it holds when nothing is loaded.")
+    used: bool = item("Whether the forward pass reads it.")
+    keys: list[str] = item("The stored tensors.")
+    parts_missing: list[str] = item("Parts of a fused parameter that nothing fills.")
+
+
+class Stored(Shape):
+    name: str
+    fate: str
+    parameter: str | None
+    why: str
+
+
+class Edit(Shape):
+    key: str = item(at=0)
+    value: Any = item(at=1)
+
+
+class Plan(Shape, further=True, needed=("engine", "version", "outcome")):
+    """The load plan of one engine release. Further keys may be added."""
+
+    engine: str
+    version: str
+    model_class: str | None = item("The engine's class that loads the files.")
+    outcome: Outcome
+    reasons: list[str] = item("Why the outcome is not served, the worst first.")
+    loaded: dict[str, list[str]] = item(
+        "The engine's parameters and the stored tensors each is loaded from.",
+        at=lambda plan: {p.name: p.keys for p in plan.parameters if p.keys and not p.shared},
+    )
+    shared: list[str] = item(
+        "Parameters taken from the target.", at=lambda plan: [p.name for p in plan.parameters if p.shared]
+    )
+    uninitialised: list[str] = item("Used parameters left at their initial value.")
+    dropped: list[str] = item("Stored names that no used parameter takes.")
+    parameters: list[Parameter] = item("The engine's parameters in its own order.")
+    stored: list[Stored] = item("Each stored tensor and what the engine does with it.")
+    counts: dict[str, Count] = item(
+        at=lambda plan: {
             "parameters": len(plan.parameters),
             "loaded": sum(p.state == "loaded" for p in plan.parameters),
             "shared": sum(p.shared for p in plan.parameters),
             "uninitialised": len(plan.uninitialised),
             "dropped": len(plan.dropped),
-        },
-        "captured_boundaries": _list(plan.captured.get("extend")),
-        "captured": {phase: _list(boundaries) for phase, boundaries in plan.captured.items()},
-        "trained_boundaries": _list(plan.trained),
-        "wiring": {k: _list(v) if isinstance(v, tuple) else v for k, v in plan.wiring.items()},
-        "errors": [f"{e.stage}: {e.reason}" for e in plan.errors],
-        "unproven": list(plan.unproven),
-        "edits": [{"key": key, "value": value} for key, value in plan.edits],
-        "remarks": list(plan.remarks),
-        "release_remark": plan.release_remark,
-        "executed": plan.executed,
-    }  # fmt: skip
+        }
+    )
+    captured_boundaries: Boundaries = item(
+        "The boundaries captured in the extend phase; boundary b is the residual stream after b layers.",
+        at=lambda plan: plan.captured.get("extend"),
+    )
+    captured: dict[str, Boundaries] = item("The captured boundaries of each phase.")
+    trained_boundaries: Boundaries = item("The boundaries that the draft was trained on.", at="trained")
+    wiring: dict[str, Any] = item("How the parts are connected.")
+    errors: list[str] = item(
+        "What the engine stops with.", at=lambda plan: [f"{e.stage}: {e.reason}" for e in plan.errors]
+    )
+    unproven: list[str] = item("What could not be known.")
+    edits: list[Edit] = item(
+        "Keys of config.json and the values with which this release serves the draft as trained; found by planning."
+    )
+    remarks: list[str]
+    release_remark: str | None = item("What has to be said first where nobody has read this release; else null.")
+    executed: bool = item("Whether every contract entry used was seen in a run of the engine.")
 
 
-def _list(value: Sequence[int] | None) -> list[int] | None:
-    return None if value is None else list(value)
+def plan_data(plan: LoadPlan) -> dict[str, Any]:
+    """One plan as the plain object of the documents."""
+    return encode(Plan, plan)
 
 
 def plans_text(plans: Sequence[dict[str, Any]], **more: Any) -> str:

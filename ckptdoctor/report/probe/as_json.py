@@ -1,84 +1,134 @@
-"""A probe as JSON, an interface: `rules/schema/probe.schema.json` describes it, tests hold it to that."""
+"""A probe as JSON, an interface: `rules/schema/probe.schema.json` is written from these shapes."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from ckptdoctor.jsontext import dumps
+from ckptdoctor.shapes import Count, Document, Shape, Share, encode, item, itself, limits
 
 if TYPE_CHECKING:
     from ckptdoctor.probe.probing import ProbeResult
-    from ckptdoctor.probe.search.figures import Length, Step
-    from ckptdoctor.probe.wiring import Wiring
 
-__all__ = ["probe_data", "probe_text"]
+__all__ = ["Probe", "probe_text"]
 
-SCHEMA_VERSION = 1
+Part: TypeAlias = Literal[
+    "states", "token", "map", "fc", "norm_before_fc", "fc_norm", "residual_after_norm", "norm_output", "head_norm",
+    "rope_base", "rope_scaling", "normed_twice",
+]  # fmt: skip
+AtLeastOne: TypeAlias = Annotated[float, limits(minimum=1)]
+
+
+class Samples(Shape):
+    form: Literal["specforge", "speculators", "target", "recorded"]
+    texts: Count = item(at=lambda samples: len(samples.items))
+    counted: Count
+    columns: Count
+    width: Count
+    boundaries: list[int | None]
+    remarks: list[str]
+
+
+class Wiring(Shape):
+    states: list[int] = item(
+        "Columns of the samples' states in the order in which they are joined; -1 is the embedding output."
+    )
+    token: int
+    map: Literal[0, 1, 2]
+    fc: bool
+    norm_before_fc: bool
+    fc_norm: bool
+    residual_after_norm: bool
+    normed_twice: bool
+    norm_output: bool
+    head_norm: bool
+    rope_base: float
+    rope_scaling: bool
+
+
+class Step(Shape):
+    step: Annotated[int, limits(minimum=1)] = item(at="number")
+    hits: Count
+    of: Count
+    accuracy: Share | None
+    low: Share = item(at="interval.low")
+    high: Share = item(at="interval.high")
+
+
+class Length(Shape):
+    value: AtLeastOne
+    low: AtLeastOne = item(at="interval.low")
+    high: AtLeastOne = item(at="interval.high")
+
+
+class Stated(Shape):
+    wiring: Wiring = item(at="stated")
+    steps: list[Step]
+    accepted_length: Length = item(at="length")
+
+
+class Alternative(Shape):
+    part: Part
+    wiring: Wiring
+    accepted_length: AtLeastOne = item(at="length")
+    beaten_in: Share
+
+
+class Found(Shape):
+    wiring: Wiring = item(at="found.wiring")
+    steps: list[Step] = item(at="best_steps")
+    accepted_length: Length = item(at="found.length")
+    changed: list[Part] = item(at="found.changed")
+    boundaries: list[int] | None
+    better_than_stated_in: Share = item(at="found.beats_stated_in")
+    open: list[Part] = item(at="found.open_parts")
+    tried: Count = item(at="found.tried")
+    alternatives: list[Alternative] = item(at="found.alternatives")
+
+
+class Chance(Shape):
+    commonest_token: Share = item(at="share")
+    hits: Count
+    of: Count
+    shuffled_accepted_length: AtLeastOne = item(at="shuffled")
+    beaten_in: Share
+
+
+class Entry(Shape):
+    key: str
+    value: Any
+
+
+class Served(Shape):
+    engine: str
+    releases: str
+    as_it_is: bool
+    with_entries: bool
+    ids: list[int] | None
+    captured: list[int] | None
+    why: str
+
+
+class Flow(Shape):
+    name: str
+    shape: list[int]
+
+
+class Probe(Document):
+    """What `ckptdoctor probe --format json` prints. `found` is null without a search."""
+
+    path: str
+    target: str | None
+    verdict: Literal["works", "otherwise", "chance", "weak", "measured", "too_few"]
+    samples: Samples
+    stated: Stated = item(at=itself)
+    found: Found | None = item(at=lambda result: None if result.found is None else result)
+    chance: Chance
+    entries: list[Entry]
+    serving: list[Served] = item(at="served")
+    shapes: list[Flow] = item(at="flows")
 
 
 def probe_text(result: ProbeResult) -> str:
     """The document that `probe --format json` prints."""
-    return dumps(probe_data(result))
-
-
-def probe_data(result: ProbeResult) -> dict[str, Any]:
-    """The result as the plain object of the document. `found` is null without a search."""
-    from ckptdoctor.version import __version__
-
-    samples, chance, found = result.samples, result.chance, result.found
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "tool": {"name": "ckptdoctor", "version": __version__},
-        "path": result.path,
-        "target": result.target,
-        "verdict": result.verdict,
-        "samples": {
-            "form": samples.form, "texts": len(samples.items), "counted": samples.counted, "columns": samples.columns,
-            "width": samples.width, "boundaries": list(samples.boundaries), "remarks": list(samples.remarks),
-        },
-        "stated": {**_wiring(result.stated), **_figures(result.steps, result.length)},
-        "found": None
-        if found is None
-        else {
-            **_wiring(found.wiring), **_figures(result.best_steps, found.length), "changed": list(found.changed),
-            "boundaries": None if result.boundaries is None else list(result.boundaries),
-            "better_than_stated_in": found.beats_stated_in, "open": list(found.open_parts), "tried": found.tried,
-            "alternatives": [
-                {"part": a.part, **_wiring(a.wiring), "accepted_length": a.length, "beaten_in": a.beaten_in}
-                for a in found.alternatives
-            ],
-        },
-        "chance": {
-            "commonest_token": chance.share, "hits": chance.hits, "of": chance.of,
-            "shuffled_accepted_length": chance.shuffled, "beaten_in": chance.beaten_in,
-        },
-        "entries": [{"key": entry.key, "value": entry.value} for entry in result.entries],
-        "serving": [
-            {
-                "engine": row.engine, "releases": row.releases,
-                "as_it_is": row.as_it_is, "with_entries": row.with_entries,
-                "ids": None if row.ids is None else list(row.ids),
-                "captured": None if row.captured is None else list(row.captured), "why": row.why,
-            }
-            for row in result.served
-        ],
-        "shapes": [{"name": flow.name, "shape": list(flow.shape)} for flow in result.flows],
-    }  # fmt: skip
-
-
-def _wiring(wiring: Wiring) -> dict[str, Any]:
-    return {"wiring": {**asdict(wiring), "states": list(wiring.states)}}
-
-
-def _figures(steps: tuple[Step, ...], length: Length) -> dict[str, Any]:
-    return {
-        "steps": [
-            {
-                "step": step.number, "hits": step.hits, "of": step.of, "accuracy": step.accuracy,
-                "low": step.interval.low, "high": step.interval.high,
-            }
-            for step in steps
-        ],
-        "accepted_length": {"value": length.value, "low": length.interval.low, "high": length.interval.high},
-    }  # fmt: skip
+    return dumps(encode(Probe, result))

@@ -26,25 +26,27 @@ def check() -> None:
 
 def render(report: Report, surface: Surface) -> str:  # noqa: ARG001  # the signature that all reporters have
     """The whole page. The same report gives the same page: it holds no date and no name of a machine."""
-    from ckptdoctor.report.scan.html_view import page_view
+    from ckptdoctor.report.scan.view import report_view
     from ckptdoctor.version import __version__
 
     check()
     template = _environment().get_template("report.html.j2")
-    return template.render(page=page_view(report), version=__version__) + "\n"
+    return template.render(page=report_view(report), version=__version__) + "\n"
 
 
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
+    from ckptdoctor.report.scan.html_view import address, facts, image, plans
     from ckptdoctor.report.wording import words
+    from ckptdoctor.text import listing
 
     def shown(value: object) -> object:
         """Whatever is printed was made harmless first; escaping its markup is left to jinja2."""
         return value if isinstance(value, (Markup, int)) else words(str(value))
 
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         finalize=shown,
@@ -52,3 +54,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {"address": address, "facts": facts, "image": image, "listing": listing, "plans": plans}
+    return environment

@@ -1,4 +1,4 @@
-"""What the HTML page shows, as plain values in the order in which they stand there."""
+"""What the HTML page alone shows beside the view of a report: facts, load plans, pictures and addresses."""
 
 from __future__ import annotations
 
@@ -10,44 +10,15 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ckptdoctor.findings import Confidence, Examination, Finding, Report
-from ckptdoctor.report.wording import (
-    OUTCOME_STYLE,
-    PATH_LIMIT,
-    SERVED,
-    beside_serving,
-    counts,
-    failure,
-    nothing_found,
-    place,
-    serving_rows,
-    total,
-    unjudged,
-    unserved,
-)
+from ckptdoctor.findings import Examination
+from ckptdoctor.report.wording import OUTCOME_STYLE, PATH_LIMIT, SERVED
 from ckptdoctor.text import listing, plural, show
 
-__all__ = ["CheckpointView", "FindingView", "PageView", "PlanView", "page_view"]
+__all__ = ["PlanView", "address", "facts", "image", "plans"]
 
 _LEFT = {"ones": "left at ones", "zeros": "left at zeros", "random": "left random", "empty": "left uninitialised"}
 _RESIDUAL = {"before_norm": "taken before the norm", "configured": "as norm_before_residual says"}
 _ISSUE = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+#[0-9]+")
-
-
-@dataclass(frozen=True)
-class FindingView:
-    """One finding. `labelled` are pairs of a label and a sentence, `reports` public reports and their addresses."""
-
-    anchor: str
-    rule: str
-    name: str
-    severity: str
-    unsure: str
-    where: str
-    message: str
-    labelled: tuple[tuple[str, str], ...]
-    background: str
-    reports: tuple[tuple[str, str | None], ...]
 
 
 @dataclass(frozen=True)
@@ -66,125 +37,7 @@ class PlanView:
     remarks: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
-class CheckpointView:
-    """One checkpoint. `serving` are rows of release, outcome, style and reason."""
-
-    anchor: str
-    path: str
-    title: str
-    verdict: str
-    worst: str
-    counts: str
-    findings: tuple[FindingView, ...]
-    aside: tuple[tuple[str, str, str], ...]
-    unjudged: tuple[tuple[str, str], ...]
-    serving: tuple[tuple[str, str, str, str], ...]
-    serving_title: str
-    serving_remark: str
-    plans: tuple[PlanView, ...]
-    pictures: tuple[tuple[str, Markup], ...]
-    facts: tuple[tuple[str, str], ...]
-    commands: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class PageView:
-    """The page. `total` is the line over all checkpoints; empty for one. `caveats` stand before everything else."""
-
-    title: str
-    total: str
-    checkpoints: tuple[CheckpointView, ...]
-    failed: tuple[tuple[str, str], ...]
-    policy: str
-    remarks: tuple[str, ...]
-    caveats: tuple[str, ...] = ()
-
-
-def page_view(report: Report) -> PageView:
-    """The page of `report`."""
-    several = len(report.examinations) + len(report.failed) > 1
-    first = next((e.path for e in report.examinations), next((path for path, _ in report.failed), ""))
-    whole = total(report)
-    return PageView(
-        title=f"ckptdoctor: {whole if several else show(first, PATH_LIMIT)}",
-        total=whole if several else "",
-        checkpoints=tuple(_checkpoint(report, e, n) for n, e in enumerate(report.examinations, 1)),
-        failed=tuple((show(path, PATH_LIMIT), failure(path, reason)) for path, reason in report.failed),
-        policy="" if report.policy is None else show(report.policy, PATH_LIMIT),
-        remarks=report.remarks,
-        caveats=report.caveats,
-    )
-
-
-def _checkpoint(report: Report, examination: Examination, number: int) -> CheckpointView:
-    ordered = sorted(examination.findings, key=lambda f: -f.severity.rank)
-    worst = ordered[0].severity.value if ordered else ""
-    plans = examination.plans or examination.newest
-    serving = ((name, SERVED[out], OUTCOME_STYLE[out], why) for name, out, why in serving_rows(examination))
-    return CheckpointView(
-        anchor=f"c{number}",
-        path=show(examination.path, PATH_LIMIT),
-        title=examination.title,
-        verdict=_verdict(examination, worst),
-        worst=worst or "none",
-        counts=counts(examination),
-        findings=tuple(_finding(report, f, f"c{number}-f{n}") for n, f in enumerate(ordered, 1)),
-        aside=tuple(
-            (f"{item.finding.rule} {item.finding.name}", item.finding.message,
-             f"{item.reason}{f' (until {item.expires})' if item.expires else ''}")
-            for item in examination.ignored
-        ),
-        unjudged=tuple((group.sentence, listing(group.rules, 12)) for group in unjudged(examination.skipped)),
-        serving=tuple(serving),
-        serving_title="Serving" if examination.plans else "Serving, as far as known",
-        serving_remark=beside_serving(examination),
-        plans=tuple(_plan(plan) for plan in plans),
-        pictures=tuple((picture.title, _image(picture.svg)) for picture in examination.pictures),
-        facts=tuple(_facts(examination)),
-        commands=examination.next_commands,
-    )  # fmt: skip
-
-
-def _verdict(examination: Examination, worst: str) -> str:
-    if worst:
-        return {
-            "error": "Do not serve this as it is.",
-            "warning": "Look at the warnings before it is served.",
-            "note": f"There is something to know{f'; {said}' if (said := unserved(examination)) else ''}.",
-        }[worst]
-    return nothing_found(examination)
-
-
-def _finding(report: Report, finding: Finding, anchor: str) -> FindingView:
-    about = report.rules.get(finding.rule)
-    labelled = [
-        ("on", listing(finding.engines, 6) if finding.engines else ""),
-        ("you would see", finding.effect),
-        ("next", finding.advice),
-    ]
-    if finding.fix is not None and finding.fix.refused is not None:
-        labelled.append(("not fixed", finding.fix.refused))
-    elif finding.fix is not None:
-        labelled.append(("fix available", f"{finding.fix.summary} ({finding.fix.safety})"))
-        labelled.append(("assumes", finding.fix.assumption or ""))
-    if finding.by_policy:
-        labelled.append(("severity", "set by the project's policy"))
-    return FindingView(
-        anchor=anchor,
-        rule=finding.rule,
-        name=finding.name,
-        severity=finding.severity.value,
-        unsure="" if finding.confidence is Confidence.CERTAIN else finding.confidence.value,
-        where=place(finding.location),
-        message=finding.message,
-        labelled=tuple((label, text) for label, text in labelled if text),
-        background=about.why if about is not None else "",
-        reports=tuple((r, _address(r)) for r in (about.seen_in if about is not None else finding.seen_in)),
-    )
-
-
-def _address(report: str) -> str | None:
+def address(report: str) -> str | None:
     """Where a public report is to be read; None where that is not known. Nobody goes there unasked."""
     if _ISSUE.fullmatch(report):
         repository, _, number = report.partition("#")
@@ -192,7 +45,7 @@ def _address(report: str) -> str | None:
     return report if report.startswith("https://") else None
 
 
-def _facts(examination: Examination) -> Iterator[tuple[str, str]]:
+def facts(examination: Examination) -> Iterator[tuple[str, str]]:
     """A few facts of the draft and its target: those that a person compares first."""
     draft, target = examination.draft, examination.target or {}
     names = (
@@ -214,6 +67,11 @@ def _value(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(str(item) for item in value)
     return show(value, PATH_LIMIT)
+
+
+def plans(examination: Examination) -> list[PlanView]:
+    """The load plans of the named releases, else of the newest ones."""
+    return [_plan(plan) for plan in examination.plans or examination.newest]
 
 
 def _plan(plan: Mapping[str, Any]) -> PlanView:
@@ -292,7 +150,7 @@ def _ids(values: Sequence[int]) -> str:
     return f"[{', '.join(str(v) for v in values)}]"
 
 
-def _image(svg: str) -> Markup:
+def image(svg: str) -> Markup:
     """The picture as an address that holds all of it: as an image its styles and ids stay its own, and nothing runs."""
     # The alphabet of base64 has nothing to escape.
     return Markup("data:image/svg+xml;base64," + base64.b64encode(svg.encode("utf-8")).decode("ascii"))  # noqa: S704

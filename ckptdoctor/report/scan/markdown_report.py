@@ -6,22 +6,11 @@ import html
 import re
 from collections.abc import Iterator
 
-from ckptdoctor.findings import Confidence, Examination, Finding, Report, Severity
+from ckptdoctor.findings import Report, Severity
+from ckptdoctor.report.scan.view import CheckpointView, FindingView, report_view
 from ckptdoctor.report.terminal.surface import Surface
-from ckptdoctor.report.wording import (
-    PATH_LIMIT,
-    SERVED,
-    beside_serving,
-    counts,
-    failure,
-    nothing_found,
-    place,
-    serving_rows,
-    total,
-    unjudged,
-    words,
-)
-from ckptdoctor.text import listing, show
+from ckptdoctor.report.wording import words
+from ckptdoctor.text import listing
 
 __all__ = ["render"]
 
@@ -35,89 +24,73 @@ _JOINER = "\N{WORD JOINER}"
 
 def render(report: Report, surface: Surface) -> str:  # noqa: ARG001  # the signature that all reporters have
     """A section for each checkpoint: verdict, findings (details folded), how engines serve it, what was not judged."""
-    parts = [f"> {_text(caveat)}\n" for caveat in report.caveats]
-    parts += ["\n".join(_section(examination)) for examination in report.examinations]
-    for path, reason in report.failed:
-        parts.append(
-            f"### {_text(show(path, PATH_LIMIT))}\n\n❌ Could not be examined: {_text(failure(path, reason))}\n"
-        )
-    if report.remarks or report.policy:
-        lines = [f"Judged by {_text(show(report.policy, PATH_LIMIT))}."] if report.policy else []
-        parts.append("\n\n".join([*lines, *(_text(remark) for remark in report.remarks)]) + "\n")
-    if len(report.examinations) + len(report.failed) > 1:
-        parts.append(f"**{_text(total(report))}**\n")
+    view = report_view(report)
+    parts = [f"> {_text(caveat)}\n" for caveat in view.caveats]
+    parts += ["\n".join(_section(checkpoint)) for checkpoint in view.checkpoints]
+    parts += [f"### {_text(path)}\n\n❌ Could not be examined: {_text(reason)}\n" for path, reason in view.failed]
+    lines = [f"Judged by {_text(view.policy)}."] if view.policy else []
+    lines += [_text(remark) for remark in view.remarks]
+    parts += ["\n\n".join(lines) + "\n"] if lines else []
+    parts += [f"**{_text(view.total)}**\n"] if view.total else []
     return "\n".join(parts)
 
 
-def _section(examination: Examination) -> Iterator[str]:
-    yield f"### {_text(show(examination.path, PATH_LIMIT))}"
+def _section(checkpoint: CheckpointView) -> Iterator[str]:
+    yield f"### {_text(checkpoint.path)}"
     yield ""
-    if examination.title:
-        yield f"{_text(examination.title)}: **{_text(counts(examination))}**"
-    else:
-        yield f"**{_text(counts(examination))}**"
+    yield f"{_text(checkpoint.title) + ': ' if checkpoint.title else ''}**{_text(checkpoint.counts)}**"
     yield ""
-    if examination.findings:
+    if checkpoint.findings:
         yield "| | rule | what is wrong | where |"
         yield "|---|---|---|---|"
-        for finding in examination.findings:
-            cells = (
-                f"{_text(finding.rule)} {_text(finding.name)}",
-                _text(finding.message),
-                _text(place(finding.location)),
-            )
+        for finding in checkpoint.findings:
+            cells = (_text(finding.rule), _text(finding.message), _text(finding.where))
             yield f"| {_MARK[finding.severity]} | {' | '.join(cells)} |"
-        yield ""
-        for finding in examination.findings:
-            yield from _details(finding)
     else:
-        yield _text(nothing_found(examination))
-        yield ""
-    yield from _serving(examination)
-    for group in unjudged(examination.skipped):
+        yield _text(checkpoint.verdict)
+    yield ""
+    for finding in checkpoint.findings:
+        yield from _details(finding)
+    yield from _serving(checkpoint)
+    for group in checkpoint.unjudged:
         yield f"Not judged: {_text(group.sentence)} ({_text(listing(group.rules))})."
         yield ""
-    for item in examination.ignored:
-        until = f" (until {item.expires})" if item.expires else ""
-        rule = f"{_text(item.finding.rule)} {_text(item.finding.name)}"
-        yield f"Set aside: {rule}: {_text(item.reason)}{until}"
+    for item in checkpoint.aside:
+        yield f"Set aside: {_text(item.rule)}: {_text(item.reason)}{item.until}"
         yield ""
 
 
-def _details(finding: Finding) -> Iterator[str]:
+def _details(finding: FindingView) -> Iterator[str]:
     if finding.severity is Severity.NOTE:
         return
     # Inside a line of HTML nothing is Markdown, so its escapes would be seen there.
-    yield f"<details><summary>{html.escape(words(f'{finding.rule} {finding.name}'))}</summary>"
+    yield f"<details><summary>{html.escape(words(finding.rule))}</summary>"
     yield ""
-    if finding.confidence is not Confidence.CERTAIN:
-        yield f"This is {finding.confidence.value}, not certain."
+    if finding.unsure:
+        yield f"This is {finding.unsure}, not certain."
         yield ""
-    if finding.engines:
-        yield f"* **on**: {_text(listing(finding.engines, 6))}"
-    if finding.effect:
-        yield f"* **you would see**: {_text(finding.effect)}"
-    if finding.advice:
-        yield f"* **next**: {_text(finding.advice)}"
-    if finding.fix is not None:
-        refused = finding.fix.refused
-        told = f"{finding.fix.summary} ({finding.fix.safety})" if refused is None else f"not by ckptdoctor. {refused}"
-        yield f"* **fix**: {_text(told)}"
+    for label, told in finding.told:
+        if label in ("on", "you would see", "next"):
+            yield f"* **{label}**: {_text(told)}"
+        elif label == "not fixed":
+            yield f"* **fix**: {_text(f'not by ckptdoctor. {told}')}"
+        elif label == "fix available":
+            yield f"* **fix**: {_text(f'{told} ({finding.safety})')}"
     yield ""
     yield "</details>"
     yield ""
 
 
-def _serving(examination: Examination) -> Iterator[str]:
-    if rows := serving_rows(examination):
+def _serving(checkpoint: CheckpointView) -> Iterator[str]:
+    if checkpoint.serving:
         yield "| engine | serves it | why |"
         yield "|---|---|---|"
-        for engine, outcome, reason in rows:
-            yield f"| {_text(engine)} | {SERVED[outcome]} | {_text(reason)} |"
+        for engine, outcome, _, reason in checkpoint.serving:
+            yield f"| {_text(engine)} | {outcome} | {_text(reason)} |"
         yield ""
-        if said := beside_serving(examination):
-            yield _text(said)
-            yield ""
+    if checkpoint.serving_remark:
+        yield _text(checkpoint.serving_remark)
+        yield ""
 
 
 def _text(text: str) -> str:

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
-from ckptdoctor.findings import Confidence, Examination, Finding, Report, Severity
+from ckptdoctor.findings import Report, Severity
+from ckptdoctor.report.scan.view import CheckpointView, FindingView, ReportView, report_view
 from ckptdoctor.report.terminal.render import render_lines
 from ckptdoctor.report.terminal.segments import BLANK, Line, Segment, line
 from ckptdoctor.report.terminal.surface import Surface
-from ckptdoctor.report.wording import (
-    OUTCOME_STYLE,
-    PATH_LIMIT,
-    SERVED,
-    beside_serving,
-    counts,
-    failure,
-    nothing_found,
-    place,
-    serving_rows,
-    total,
-    unjudged,
-)
 from ckptdoctor.text import listing, plural, show
 
 __all__ = ["render", "report_lines"]
 
 _GROUP, _ITEM, _BODY = 2, 4, 6
+_TOLD = ("on", "you would see", "next", "not fixed", "fix available")
 
 
 def render(report: Report, surface: Surface) -> str:
@@ -35,134 +25,92 @@ def render(report: Report, surface: Surface) -> str:
 
 def report_lines(report: Report) -> Iterator[Line]:
     """All lines of the report, before wrapping."""
-    parts = [[line(Segment(caveat, "warning"), hang=2) for caveat in report.caveats]] if report.caveats else []
-    parts += [list(_block(e)) for e in report.examinations]
-    if report.failed:
-        parts.append(list(_failed(report)))
-    if report.remarks or report.policy is not None:
-        parts.append(list(_policy(report)))
-    if len(report.examinations) + len(report.failed) > 1:
-        parts.append([line(Segment(total(report), "path"), hang=2)])
-    for number, part in enumerate(parts):
+    for number, part in enumerate(part for part in _parts(report_view(report)) if part):
         if number:
             yield BLANK
         yield from part
 
 
-def _block(examination: Examination) -> Iterator[Line]:
-    heading = Segment(show(examination.path, PATH_LIMIT), "path")
-    yield line(heading, f": {examination.title}" if examination.title else "", hang=_GROUP)
+def _parts(view: ReportView) -> Iterator[list[Line]]:
+    yield [line(Segment(caveat, "warning"), hang=2) for caveat in view.caveats]
+    for checkpoint in view.checkpoints:
+        yield list(_block(checkpoint))
+    yield [
+        line(Segment("could not examine", "error"), " ", Segment(path, "path"), f": {reason}", hang=2)
+        for path, reason in view.failed
+    ]
+    judged = [line("judged by ", Segment(view.policy, "path"), hang=2)] if view.policy else []
+    yield [*judged, *(line(show(remark, 400), hang=2) for remark in view.remarks)]
+    yield [line(Segment(view.total, "path"), hang=2)] if view.total else []
+
+
+def _block(checkpoint: CheckpointView) -> Iterator[Line]:
+    title = f": {checkpoint.title}" if checkpoint.title else ""
+    yield line(Segment(checkpoint.path, "path"), title, hang=_GROUP)
     for severity in Severity:
-        findings = [f for f in examination.findings if f.severity is severity]
+        findings = [finding for finding in checkpoint.findings if finding.severity is severity]
         if findings:
-            yield BLANK
-            yield line(Segment(plural(len(findings), severity.value), severity.value), indent=_GROUP)
+            yield from _heading(Segment(plural(len(findings), severity.value), severity.value))
         for finding in findings:
             yield BLANK
             yield from _finding(finding)
-    if not examination.findings:
+    if not checkpoint.findings:
         yield BLANK
-        yield line(nothing_found(examination), indent=_GROUP, hang=2)
-    yield from _serving(examination)
-    yield from _not_judged(examination)
-    yield from _set_aside(examination)
+        yield line(checkpoint.verdict, indent=_GROUP, hang=2)
+    yield from _serving(checkpoint)
+    if checkpoint.unjudged:
+        yield from _heading("not judged")
+    for group in checkpoint.unjudged:
+        yield line(group.sentence, Segment(f" ({listing(group.rules)})", "quiet"), indent=_ITEM, hang=2)
+    if checkpoint.aside:
+        yield from _heading("set aside")
+    told = Counter((item.rule, item.reason, item.until) for item in checkpoint.aside)
+    for (rule, reason, until), count in told.items():
+        often = f" ({count} times)" if count > 1 else ""
+        yield line(f"{rule}{often}: {show(reason, 400)}{until}", indent=_ITEM, hang=2)
     yield BLANK
-    yield line(Segment(counts(examination), "path"), indent=_GROUP, hang=2)
-    if examination.next_commands:
-        yield BLANK
-        yield line("next commands", indent=_GROUP)
-        for command in examination.next_commands:
-            yield line(Segment(command, "command"), indent=_ITEM, wrap=False)
+    yield line(Segment(checkpoint.counts, "path"), indent=_GROUP, hang=2)
+    if checkpoint.commands:
+        yield from _heading("next commands")
+    for command in checkpoint.commands:
+        yield line(Segment(command, "command"), indent=_ITEM, wrap=False)
 
 
-def _finding(finding: Finding) -> Iterator[Line]:
-    where = place(finding.location)
-    unsure = "" if finding.confidence is Confidence.CERTAIN else f"  ({finding.confidence.value})"
+def _heading(text: Segment | str) -> Iterator[Line]:
+    yield BLANK
+    yield line(text, indent=_GROUP)
+
+
+def _finding(finding: FindingView) -> Iterator[Line]:
+    rule, _, name = finding.rule.partition(" ")
     yield line(
-        Segment(finding.rule, finding.severity.value),
-        f" {finding.name}",
-        Segment(f"  {where}" if where else "", "quiet"),
-        unsure,
+        Segment(rule, finding.severity.value),
+        f" {name}",
+        Segment(f"  {finding.where}" if finding.where else "", "quiet"),
+        f"  ({finding.unsure})" if finding.unsure else "",
         indent=_ITEM,
         hang=_BODY - _ITEM,
     )
     yield line(finding.message, indent=_BODY)
-    if finding.engines:
-        yield _labelled("on", listing(finding.engines, 6))
-    # A note asks for nothing urgent: its effect is left to `explain`.
-    if finding.effect and finding.severity is not Severity.NOTE:
-        yield _labelled("you would see", finding.effect)
-    if finding.advice:
-        yield _labelled("next", finding.advice)
-    if finding.fix is not None and finding.fix.refused is not None:
-        yield _labelled("not fixed", finding.fix.refused)
-    elif finding.fix is not None:
-        # A note is left alone by a plain fix.
-        how = f", with --select {finding.rule}" if finding.severity is Severity.NOTE else ""
-        safety = Segment(f" ({finding.fix.safety}{how})", "quiet")
-        yield _labelled("fix available", Segment(finding.fix.summary, "fix"), safety)
+    is_note = finding.severity is Severity.NOTE
+    for label, words in finding.told:
+        # A note asks for nothing urgent: its effect is left to `explain`.
+        if label not in _TOLD or (is_note and label == "you would see"):
+            continue
+        parts: tuple[Segment | str, ...] = (words,)
+        if label == "fix available":
+            # A note is left alone by a plain fix.
+            how = f", with --select {rule}" if is_note else ""
+            parts = (Segment(words, "fix"), Segment(f" ({finding.safety}{how})", "quiet"))
+        yield line(Segment(f"{label}:", "label"), " ", *parts, indent=_BODY, hang=2)
 
 
-def _labelled(label: str, *parts: Segment | str) -> Line:
-    return line(Segment(f"{label}:", "label"), " ", *parts, indent=_BODY, hang=2)
-
-
-def _serving(examination: Examination) -> Iterator[Line]:
+def _serving(checkpoint: CheckpointView) -> Iterator[Line]:
     """How engines serve the files: the releases that were asked for, or all known ones of the two main engines."""
-    if rows := serving_rows(examination):
-        yield BLANK
-        yield line("serving" if examination.plans else "serving, as far as known", indent=_GROUP)
-        for row in rows:
-            yield _served(*row)
-    if said := beside_serving(examination):
-        yield line(said, indent=_ITEM, hang=2)
-
-
-def _served(release: str, outcome: str, reason: str) -> Line:
-    said = Segment(SERVED[outcome], OUTCOME_STYLE[outcome])
-    return line(f"{release}: ", said, f" ({reason})" if reason else "", indent=_ITEM, hang=2)
-
-
-def _not_judged(examination: Examination) -> Iterator[Line]:
-    groups = unjudged(examination.skipped)
-    if not groups:
-        return
-    yield BLANK
-    yield line("not judged", indent=_GROUP)
-    for group in groups:
-        rules = Segment(f" ({listing(group.rules)})", "quiet")
-        yield line(group.sentence, rules, indent=_ITEM, hang=2)
-
-
-def _set_aside(examination: Examination) -> Iterator[Line]:
-    """What the project's policy lets pass, each with its reason: it is there all the same."""
-    if not examination.ignored:
-        return
-    yield BLANK
-    yield line("set aside", indent=_GROUP)
-    told: dict[tuple[str, str, str, str | None], int] = {}
-    for item in examination.ignored:
-        key = (item.finding.rule, item.finding.name, item.reason, item.expires)
-        told[key] = told.get(key, 0) + 1
-    for (rule, name, reason, expires), count in told.items():
-        often = f" ({count} times)" if count > 1 else ""
-        until = f" (until {expires})" if expires else ""
-        yield line(f"{rule} {name}{often}: {show(reason, 400)}{until}", indent=_ITEM, hang=2)
-
-
-def _policy(report: Report) -> Iterator[Line]:
-    if report.policy is not None:
-        yield line("judged by ", Segment(show(report.policy, PATH_LIMIT), "path"), hang=2)
-    for remark in report.remarks:
-        yield line(show(remark, 400), hang=2)
-
-
-def _failed(report: Report) -> Iterator[Line]:
-    for path, reason in report.failed:
-        yield line(
-            Segment("could not examine", "error"),
-            " ",
-            Segment(show(path, PATH_LIMIT), "path"),
-            f": {failure(path, reason)}",
-            hang=2,
-        )
+    if checkpoint.serving:
+        yield from _heading(checkpoint.serving_title)
+    for release, outcome, style, reason in checkpoint.serving:
+        why = f" ({reason})" if reason else ""
+        yield line(f"{release}: ", Segment(outcome, style), why, indent=_ITEM, hang=2)
+    if checkpoint.serving_remark:
+        yield line(checkpoint.serving_remark, indent=_ITEM, hang=2)

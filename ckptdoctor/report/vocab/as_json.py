@@ -1,152 +1,207 @@
-"""A draft vocabulary as JSON, an interface: `rules/schema/vocab.schema.json` describes it, tests hold it to that."""
+"""A draft vocabulary as JSON, an interface: `rules/schema/vocab.schema.json` is written from these shapes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ckptdoctor.jsontext import dumps
+from ckptdoctor.shapes import Count, Document, Shape, Share, encode, item, itself
 from ckptdoctor.unknown import Unknown
 
 if TYPE_CHECKING:
-    from ckptdoctor.facts.coverage import Coverage, Part
-    from ckptdoctor.facts.tokenizer.tokens import Token
-    from ckptdoctor.facts.vocabulary.heads import HeadComparison
-    from ckptdoctor.facts.vocabulary.token_map import TokenMap
-    from ckptdoctor.facts.vocabulary.vocab import MapTensor, VocabMap
-    from ckptdoctor.unknown import Known
-    from ckptdoctor.vocab.page import Page
+    from ckptdoctor.vocab import page
 
-__all__ = ["page_data", "page_text"]
+__all__ = ["Page", "page_text"]
 
-SCHEMA_VERSION = 1
 _FIRST = 8
+Multiple: TypeAlias = Literal[0, 1, 2]
+Order: TypeAlias = Literal["ascending", "frequency", "other"]
 
 
-def page_text(page: Page, svg: str | None = None) -> str:
+class LengthClaim(Shape):
+    source: str
+    value: int
+
+
+class Tensor(Shape):
+    name: str
+    file: str
+    dtype: str
+    shape: list[int]
+
+
+class Map(Shape):
+    verdict: Literal[
+        "right", "identity", "stale_t2d", "absolute", "offset_twice", "damaged", "open", "zeros_never_loaded",
+        "zeros_first", "zeros_lost", "zeros_undecided", "empty",
+    ] = item(at="vocab.map.verdict")  # fmt: skip
+    reading: Multiple | None = item(
+        "The k of target = d2t[i] + k·i that the verdict speaks for: 0 ids, 1 offsets, 2 offset twice; null where none "
+        "is sure."
+    )
+    readings: list[int] = item("All k that fit.", at="vocab.map.readings")
+    confirmed: int | None = item("The k whose targets are exactly those that t2d marks.", at="vocab.map.confirmed")
+    violations: Count = item("Entries that are wrong as offsets.", at="vocab.map.violations")
+    order: Order = item(at="vocab.map.order")
+    padding: Count = item("Entries at the end that only fill the map up.", at="vocab.map.padding")
+    marked: int | None = item("Ids that t2d marks.", at="vocab.mask_count")
+    first_targets: list[int] | None = item(
+        "The target ids of the first draft ids under `reading`.",
+        at=lambda page: None if page.ids is None else page.ids[:_FIRST].tolist(),
+    )
+
+
+class Violation(Shape):
+    """How many entries are wrong, and the first of them."""
+
+    count: Count
+    draft_id: int
+    target_id: int
+    other: int | None
+
+
+class TokenMap(Shape):
+    form: Literal["torch", "npy", "json"]
+    dtype: str
+    shape: list[int]
+    meaning: Literal["ids", "offsets", "mask", "fractions", "other"]
+    order: Order
+    first: list[int] = item(at=lambda found: found.values[:_FIRST])
+    repeated: Violation | None
+    out_of_range: Violation | None
+
+
+class Span(Shape):
+    first: Count
+    last: Count
+    held: Count
+
+
+class Token(Shape):
+    id: int
+    text: str
+    role: str
+
+
+class Specials(Shape):
+    inside: list[Token]
+    outside: list[Token]
+
+
+class Cosine(Shape):
+    reading: Multiple = item(at=0)
+    cosine: float = item(at=1)
+
+
+class Heads(Shape):
+    by_reading: list[Cosine]
+    best: Multiple | None = item("The reading that is clearly best; null when none stands out.")
+    chance: float = item("The mean of rows paired at random.")
+    spread: float = item("Their standard deviation.")
+    sampled: Count
+    at_chance: bool
+    mask: float | None = item("The mean when the rows stand in the order of t2d's marks.")
+    follows_mask: bool
+    shift: int | None
+    id_shift: int | None
+    wrong_from: int | None
+    wrong_to: int | None
+    elsewhere: Count
+    embedding: float | None
+    embedding_fits: bool | None
+
+
+class Part(Shape):
+    """A group of tokens: positions of the text in it and those that the draft can propose; ids in it and outside the
+    draft vocabulary."""
+
+    name: str
+    count: Count
+    covered: Count
+    tokens: Count
+    missing: Count
+    missing_ids: list[int]
+
+
+class Point(Shape):
+    size: Count = item(at=0)
+    share: Share = item(at=1)
+
+
+class Accepted(Shape):
+    with_all: float = item(at="accepted_with_all")
+    with_map: float = item(at="accepted_with_map")
+    with_best: float = item(at="accepted_with_best")
+    assumed_acceptance: Share
+    assumed_draft_tokens: Count
+
+
+class Costly(Shape):
+    id: Count
+    text: str
+    count: Count
+    share: Share
+
+
+class Coverage(Shape):
+    source: str
+    kind: Literal["specforge", "speculators", "json", "npy", "ids", "text"]
+    total: Count
+    covered: Count
+    share: Share
+    size: Count
+    best_share: Share = item("What the most frequent ids, as many, would cover.")
+    curve: list[Point] = item("The same for other sizes.")
+    scripts: list[Part]
+    specials: Part | None
+    bytes: Part | None
+    digits: Part | None
+    accepted: Accepted = item("The accepted length, as estimated under the two assumptions.", at=itself)
+    costliest: list[Costly] = item("Tokens outside the draft vocabulary, those that cost most first.")
+
+
+def _needs(page: page.Page) -> dict[str, str]:
+    parts = {"map": page.vocab.verdict, "specials": page.outside, "heads": page.heads, "coverage": page.coverage}
+    return {name: value.needs for name, value in parts.items() if isinstance(value, Unknown)}
+
+
+def _coverage(page: page.Page) -> dict[str, Any] | None:
+    if isinstance(page.coverage, Unknown) or page.counts is None:
+        return None
+    return encode(Coverage, page.coverage, source=page.counts.source, kind=page.counts.kind)
+
+
+class Page(Document):
+    """What `ckptdoctor vocab show --format json` prints. What is not known is null, and `needs` says what it takes."""
+
+    path: str = item("The draft or token map as it was named.")
+    target: str | None = item(
+        "The target as it was named.", at=lambda page: None if page.target is None else page.target.path
+    )
+    picture: str | None = item("The file that --svg named.")
+    draft_vocab_size: int | None = item(at="vocab.draft_size")
+    vocab_size: int | None = item("Ids of the target's vocabulary.", at="vocab.size")
+    lengths: list[LengthClaim] = item("All that says how many ids the draft proposes from.", at="vocab.lengths")
+    lengths_agree: bool = item(at="vocab.lengths_agree")
+    d2t: Tensor | None = item(at=lambda page: page.vocab.d2t if page.token_map is None else None)
+    t2d: Tensor | None = item(at="vocab.t2d")
+    map: Map | None = item(
+        "What d2t means; null without one, and where it cannot be read.",
+        at=lambda page: None if page.token_map is not None or page.vocab.map is None else page,
+    )
+    token_map: TokenMap | None = item("The file, when it is a token map of FR-Spec.")
+    spans: list[Span] = item("Ranges of target ids, both ends in, and how many of them the draft can propose.")
+    specials: Specials | None = item(
+        "Special tokens that the draft can and cannot propose.",
+        at=lambda page: None if isinstance(page.outside, Unknown) else page,
+    )
+    heads: Heads | None = item(
+        "Rows of the draft's head against rows of the target's head: mean cosines of sampled rows."
+    )
+    coverage: Coverage | None = item("How much of the counted text the draft can propose.", at=_coverage)
+    needs: dict[str, str] = item("What is null because it is not known, and what would make it known.", at=_needs)
+
+
+def page_text(page: page.Page, svg: str | None = None) -> str:
     """The document that `vocab show --format json` prints; `svg` is where the picture was written."""
-    return dumps(page_data(page, svg))
-
-
-def page_data(page: Page, svg: str | None = None) -> dict[str, Any]:
-    """The page as the plain object of the document. What is not known is null, and `needs` says what it takes."""
-    from ckptdoctor.version import __version__
-
-    vocab = page.vocab
-    parts = {"map": vocab.verdict, "specials": page.outside, "heads": page.heads, "coverage": page.coverage}
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "tool": {"name": "ckptdoctor", "version": __version__},
-        "path": page.path,
-        "target": None if page.target is None else page.target.path,
-        "picture": svg,
-        "draft_vocab_size": _or_none(vocab.draft_size),
-        "vocab_size": _or_none(vocab.size),
-        "lengths": [asdict(length) for length in vocab.lengths],
-        "lengths_agree": vocab.lengths_agree,
-        "d2t": _tensor(vocab.d2t) if page.token_map is None else None,
-        "t2d": _tensor(vocab.t2d),
-        "map": _map(page, vocab) if page.token_map is None else None,
-        "token_map": None if page.token_map is None else _list(page.token_map),
-        "spans": [asdict(span) for span in page.spans],
-        "specials": None
-        if isinstance(page.outside, Unknown)
-        else {"inside": _tokens(page.inside), "outside": _tokens(page.outside)},
-        "heads": None if isinstance(page.heads, Unknown) else _heads(page.heads),
-        "coverage": None
-        if isinstance(page.coverage, Unknown) or page.counts is None
-        else {"source": page.counts.source, "kind": page.counts.kind, **_coverage(page.coverage)},
-        "needs": {name: value.needs for name, value in parts.items() if isinstance(value, Unknown)},
-    }
-
-
-def _or_none(value: Known[Any] | None) -> Any:
-    return None if isinstance(value, Unknown) else value
-
-
-def _tensor(tensor: Known[MapTensor | None]) -> dict[str, Any] | None:
-    if tensor is None or isinstance(tensor, Unknown):
-        return None
-    return {"name": tensor.name, "file": tensor.file, "dtype": tensor.dtype, "shape": list(tensor.shape)}
-
-
-def _map(page: Page, vocab: VocabMap) -> dict[str, Any] | None:
-    if vocab.map is None:
-        return None
-    return {
-        "verdict": _or_none(vocab.verdict),
-        "reading": page.reading,
-        "readings": list(vocab.map.readings),
-        "confirmed": vocab.map.confirmed,
-        "violations": vocab.map.violations,
-        "order": vocab.map.order,
-        "padding": vocab.map.padding,
-        "marked": _or_none(vocab.mask_count),
-        "first_targets": None if page.ids is None else page.ids[:_FIRST].tolist(),
-    }
-
-
-def _list(found: TokenMap) -> dict[str, Any]:
-    outside = _or_none(found.out_of_range)
-    return {
-        "form": found.form,
-        "dtype": found.dtype,
-        "shape": list(found.shape),
-        "meaning": found.meaning,
-        "order": found.order,
-        "first": list(found.values[:_FIRST]),
-        "repeated": None if found.repeated is None else asdict(found.repeated),
-        "out_of_range": None if outside is None else asdict(outside),
-    }
-
-
-def _tokens(tokens: Iterable[Token]) -> list[dict[str, Any]]:
-    return [{"id": token.id, "text": token.text, "role": token.role} for token in tokens]
-
-
-def _heads(heads: HeadComparison) -> dict[str, Any]:
-    fields = ("chance", "spread", "sampled", "at_chance", "mask", "follows_mask", "shift", "id_shift", "wrong_from",
-              "wrong_to", "elsewhere", "embedding", "embedding_fits")  # fmt: skip
-    return {
-        "by_reading": [{"reading": reading, "cosine": cosine} for reading, cosine in heads.by_reading],
-        "best": _or_none(heads.best),
-        **{name: getattr(heads, name) for name in fields},
-    }
-
-
-def _coverage(coverage: Coverage) -> dict[str, Any]:
-    return {
-        "total": coverage.total,
-        "covered": coverage.covered,
-        "share": coverage.share,
-        "size": coverage.size,
-        "best_share": coverage.best_share,
-        "curve": [{"size": size, "share": share} for size, share in coverage.curve],
-        "scripts": [_part(part) for part in coverage.scripts],
-        "specials": _known_part(coverage.specials),
-        "bytes": _known_part(coverage.bytes),
-        "digits": _known_part(coverage.digits),
-        "accepted": {
-            "with_all": coverage.accepted_with_all,
-            "with_map": coverage.accepted_with_map,
-            "with_best": coverage.accepted_with_best,
-            "assumed_acceptance": coverage.assumed_acceptance,
-            "assumed_draft_tokens": coverage.assumed_draft_tokens,
-        },
-        "costliest": [
-            {"id": token.id, "text": token.text, "count": token.count, "share": token.share}
-            for token in coverage.costliest
-        ],
-    }
-
-
-def _known_part(part: Known[Part]) -> dict[str, Any] | None:
-    return None if isinstance(part, Unknown) else _part(part)
-
-
-def _part(part: Part) -> dict[str, Any]:
-    return {
-        "name": part.name, "count": part.count, "covered": part.covered, "tokens": part.tokens,
-        "missing": part.missing, "missing_ids": list(part.missing_ids),
-    }  # fmt: skip
+    return dumps(encode(Page, page, picture=svg))
