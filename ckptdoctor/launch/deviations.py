@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = [
     "Deviation", "Deviations", "LayersDeviation", "LengthDeviation", "MethodDeviation", "NumberDeviation",
-    "PathDeviation", "SizeDeviation", "StoredDeviation", "StrayDeviation",
+    "PathDeviation", "StoredDeviation", "StrayDeviation",
 ]  # fmt: skip
 
 
@@ -52,25 +52,18 @@ class PathDeviation(Deviation):
 
 @dataclass(frozen=True)
 class NumberDeviation(Deviation):
-    """Steps, top k and tokens. `wanted` is the number that would do.
+    """Steps, top k, tokens and blocks. `wanted` is the number that would do.
 
-    `drafted` are the tokens that the whole tree has, `heads` the prediction heads, `missing` the options that lack,
-    `chains_alone` is the engine or backend that has no trees.
+    `drafted` are the tokens that the whole tree has, `block_size` are those of a block, `heads` the prediction heads,
+    `missing` the options that lack; `chains_alone` is the engine or backend that has no trees.
     """
 
     wanted: int | None = None
     drafted: int | None = None
+    block_size: int | None = None
     heads: int | None = None
     missing: str | None = None
     chains_alone: str | None = None
-
-
-@dataclass(frozen=True)
-class SizeDeviation(Deviation):
-    """Tokens of a block. `wanted` is the number that would do, `block_size` that of the block."""
-
-    wanted: int | None = None
-    block_size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -114,7 +107,6 @@ class Deviations:
     methods: tuple[MethodDeviation, ...] = ()
     paths: tuple[PathDeviation, ...] = ()
     numbers: tuple[NumberDeviation, ...] = ()
-    sizes: tuple[SizeDeviation, ...] = ()
     lengths: tuple[LengthDeviation, ...] = ()
     stored: tuple[StoredDeviation, ...] = ()
     layers: tuple[LayersDeviation, ...] = ()
@@ -131,6 +123,6 @@ class Deviations:
 
 
 _FAMILIES = (
-    MethodDeviation, PathDeviation, NumberDeviation, SizeDeviation, LengthDeviation, StoredDeviation, LayersDeviation,
+    MethodDeviation, PathDeviation, NumberDeviation, LengthDeviation, StoredDeviation, LayersDeviation,
     StrayDeviation, Deviation,
 )  # fmt: skip

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from ckptdoctor.facts.launch.draft_side import Seen
 from ckptdoctor.facts.launch.methods import runs
-from ckptdoctor.launch.deviations import Deviation, NumberDeviation, SizeDeviation
+from ckptdoctor.launch.deviations import NumberDeviation
 from ckptdoctor.launch.engines import Method
 
 __all__ = ["number_deviations"]
 
 
-def number_deviations(seen: Seen) -> Iterator[Deviation]:
+def number_deviations(seen: Seen) -> Iterator[NumberDeviation]:
     """What is wrong with the numbers of the method that runs."""
     if not seen.launch.speculates:
         return
@@ -88,7 +88,7 @@ def _filled(steps: int | None, topk: int | None, tokens: int | None) -> dict[str
     }
 
 
-def _block(seen: Seen, method: Method) -> Iterator[Deviation]:
+def _block(seen: Seen, method: Method) -> Iterator[NumberDeviation]:
     """Tokens and blocks of a drafter that fills a block in one pass."""
     launch, trained = seen.launch, seen.block_size
     tree = seen.line.raw["without_method"] == "none"
@@ -102,13 +102,13 @@ def _block(seen: Seen, method: Method) -> Iterator[Deviation]:
     anchor = method.counts == "block_and_anchor"
     if launch.block_size is not None and launch.block_size != trained:
         at = seen.instead("block_size", trained)
-        yield SizeDeviation("block_of_another_size", *at, wanted=trained, block_size=trained)
+        yield NumberDeviation("block_of_another_size", *at, wanted=trained, block_size=trained)
     if launch.draft_tokens is None:
         return
     if not tree:
         if launch.draft_tokens > trained:
             at = seen.instead("draft_tokens", trained)
-            yield SizeDeviation("tokens_beyond_block", *at, wanted=trained, block_size=trained)
+            yield NumberDeviation("tokens_beyond_block", *at, wanted=trained, block_size=trained)
         return
     block = launch.block_size if launch.block_size is not None else trained
     fitting = block + 1 if anchor else block
@@ -116,7 +116,7 @@ def _block(seen: Seen, method: Method) -> Iterator[Deviation]:
         kind = (
             "anchor_tokens" if anchor else "block_tokens_disagree" if launch.block_size is not None else "block_tokens"
         )
-        yield SizeDeviation(kind, *seen.instead("draft_tokens", fitting), wanted=fitting, block_size=block)
+        yield NumberDeviation(kind, *seen.instead("draft_tokens", fitting), wanted=fitting, block_size=block)
 
 
 def _heads(seen: Seen) -> Iterator[NumberDeviation]:
