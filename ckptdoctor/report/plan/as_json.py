@@ -26,7 +26,7 @@ class Parameter(Shape):
     name: str
     shape: list[Count] | None
     state: Literal["loaded", "partly", "shared", "initial"] = item("Where its values come from.")
-    initial: Literal["ones", "zeros", "random", "empty"] = item("What it holds when nothing is loaded.")
+    initial: Literal["ones", "zeros", "identity", "random", "empty"] = item("What it holds when nothing is loaded.")
     used: bool = item("Whether the forward pass reads it.")
     keys: list[str] = item("The stored tensors.")
     parts_missing: list[str] = item("Parts of a fused parameter that nothing fills.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ckptdoctor.report.initial_values import LEFT, is_defined
 from ckptdoctor.report.terminal.segments import BLANK, Line, Segment, line
 from ckptdoctor.report.terminal.surface import DEFAULT_WIDTH
 from ckptdoctor.report.wording import OUTCOME_STYLE, SERVED
@@ -95,10 +96,9 @@ def _from(parameter: Parameter) -> tuple[str, str]:
     if parameter.state == "loaded":
         return f"← {keys}{unread}", "quiet" if unread else ""
     if parameter.state == "partly":
-        return f"← {keys}; {listing(parameter.parts_missing)} left {parameter.initial}", "error"
-    style = "quiet" if unread else "warning" if parameter.initial in ("ones", "zeros") else "error"
-    words = {"ones": "left at ones", "zeros": "left at zeros", "random": "left random", "empty": "left uninitialised"}
-    return f"{words[parameter.initial]}{unread}", style
+        return f"← {keys}; {listing(parameter.parts_missing)} {LEFT[parameter.initial]}", "error"
+    style = "quiet" if unread else "warning" if is_defined(parameter.initial) else "error"
+    return f"{LEFT[parameter.initial]}{unread}", style
 
 
 def _unused(plan: LoadPlan) -> Iterator[Line]:

@@ -11,12 +11,12 @@ from typing import Any
 from markupsafe import Markup
 
 from ckptdoctor.findings import Examination
+from ckptdoctor.report.initial_values import LEFT
 from ckptdoctor.report.wording import OUTCOME_STYLE, PATH_LIMIT, SERVED
 from ckptdoctor.text import listing, plural, show
 
 __all__ = ["PlanView", "address", "facts", "image", "plans"]
 
-_LEFT = {"ones": "left at ones", "zeros": "left at zeros", "random": "left random", "empty": "left uninitialised"}
 _RESIDUAL = {"before_norm": "taken before the norm", "configured": "as norm_before_residual says"}
 _ISSUE = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+#[0-9]+")
 
@@ -104,8 +104,8 @@ def _parameter(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
     text, style = {
         "shared": (f"the target's (instead of {keys})" if row["keys"] else "the target's", "quiet"),
         "loaded": (f"{keys}{unread}", "quiet" if unread else "fix"),
-        "partly": (f"{keys}; {listing(row['parts_missing'])} {_LEFT[row['initial']]}", "error"),
-    }.get(row["state"], (f"{_LEFT[row['initial']]}{unread}", ""))
+        "partly": (f"{keys}; {listing(row['parts_missing'])} {LEFT[row['initial']]}", "error"),
+    }.get(row["state"], (f"{LEFT[row['initial']]}{unread}", ""))
     if not style:
         style = "quiet" if unread else "warning" if row["initial"] in ("ones", "zeros") else "error"
     return row["name"], shape, text, style

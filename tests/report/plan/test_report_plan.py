@@ -63,7 +63,7 @@ sglang 0.5.9: refused with an error
 
   parameters of Draft
     a.weight      8×4     ← b.weight
-    fused.weight  8       ← q.weight; k and v left empty
+    fused.weight  8       ← q.weight; k and v left uninitialised
     embed.weight  16×4    the target's
     head.weight   16×4    the target's (instead of lm.weight)
     norm.weight   4       left at ones
