@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, Union, get_args
 
 from ckptdoctor.jsontext import as_plain
 from ckptdoctor.unknown import Unknown
+from ckptdoctor.version import __version__
 
 __all__ = [
     "Count",
@@ -186,6 +187,4 @@ class Document(Shape):
 
 
 def _version() -> str:
-    from ckptdoctor.version import __version__
-
     return __version__

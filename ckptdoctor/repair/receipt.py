@@ -28,6 +28,7 @@ from ckptdoctor.repair.way_back import way_back
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.serving import contracts
 from ckptdoctor.text import show
+from ckptdoctor.version import __version__
 
 __all__ = ["SCHEMA_VERSION", "edit_data", "receipt_bytes"]
 
@@ -51,8 +52,6 @@ def receipt_bytes(
 
     `staged` is the folder in which the copy lies, complete but for the receipt.
     """
-    from ckptdoctor.version import __version__
-
     digests = {digest.path: digest.sha256 for digest in compared.sources}
     by_name = {digest.name: digest for digest in compared.files}
     back = way_back(tree, assembly, digests)

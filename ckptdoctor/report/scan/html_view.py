@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from ckptdoctor.findings import Examination
-from ckptdoctor.report.initial_values import LEFT
+from ckptdoctor.report.initial_values import LEFT, is_defined
 from ckptdoctor.report.wording import OUTCOME_STYLE, PATH_LIMIT, SERVED
 from ckptdoctor.text import listing, plural, show
 
@@ -107,7 +107,7 @@ def _parameter(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
         "partly": (f"{keys}; {listing(row['parts_missing'])} {LEFT[row['initial']]}", "error"),
     }.get(row["state"], (f"{LEFT[row['initial']]}{unread}", ""))
     if not style:
-        style = "quiet" if unread else "warning" if row["initial"] in ("ones", "zeros") else "error"
+        style = "quiet" if unread else "warning" if is_defined(row["initial"]) else "error"
     return row["name"], shape, text, style
 
 

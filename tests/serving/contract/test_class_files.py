@@ -18,7 +18,7 @@ from ckptdoctor.resources import rules_dir
 from ckptdoctor.serving import contracts
 
 ENGINES = ("sglang", "vllm")
-ASKED = Path(__file__).resolve().parents[3] / "shared" / "contracts" / "vllm-0.33.0-eagle3-targets.json"
+ASKED = Path(__file__).resolve().parents[4] / "shared" / "contracts" / "vllm-0.33.0-eagle3-targets.json"
 
 
 @lru_cache(maxsize=2)
