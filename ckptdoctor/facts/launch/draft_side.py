@@ -10,6 +10,8 @@ from typing import Any
 from ckptdoctor.checkpoint import Checkpoint
 from ckptdoctor.facts.block.block_draft import BlockDraft
 from ckptdoctor.facts.draft.draft import Draft
+from ckptdoctor.facts.kind import Kind
+from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.facts.mtp.mtp import MtpHeads
 from ckptdoctor.facts.quantisation.quantisation import Quantisation
 from ckptdoctor.facts.target import Target
@@ -46,7 +48,12 @@ class Seen:
     @property
     def known(self) -> bool:
         """Whether the kind of draft is known."""
-        return self.algorithm != "unknown"
+        return self.kind.known
+
+    @property
+    def kind(self) -> Kind:
+        """What holds for every draft of this kind."""
+        return knowledge().kind_of(self.algorithm)
 
     @property
     def bundled(self) -> bool:

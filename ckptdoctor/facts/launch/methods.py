@@ -70,7 +70,7 @@ def method_deviations(seen: Seen) -> Iterator[Deviation]:
 
 def _is_served_itself(seen: Seen) -> bool:
     """A draft that names its target, or that stands in it, can be what is served."""
-    return seen.bundled or seen.algorithm in ("plain", "mtp") or seen.checkpoint_speculators
+    return seen.bundled or seen.kind.may_hold_target or seen.checkpoint_speculators
 
 
 def _switch_on(seen: Seen) -> dict[str, object]:
@@ -163,7 +163,7 @@ def _missing_method(seen: Seen) -> _Step:
         return True
     if way == "infer" and launch.draft_path is not None and not seen.is_open("draft_path"):
         inferred = _inferred(seen)
-        if inferred is None and seen.algorithm != "plain":
+        if inferred is None and not seen.kind.model:
             runs_as = line.raw["otherwise"]["method"]
             asked = _asking_for(seen, best)
             yield MethodDeviation("method_left_open", *seen.said("method_word"), runs=runs_as, **asked)
@@ -237,7 +237,7 @@ def _path(seen: Seen) -> Iterator[PathDeviation]:
             return
         yield PathDeviation("draft_path_missing", *at, wanted=here, place=way)
         return
-    if launch.draft_path == launch.target_path and not seen.bundled and seen.algorithm not in ("mtp", "plain"):
+    if launch.draft_path == launch.target_path and not seen.bundled and not seen.kind.may_hold_target:
         yield PathDeviation("draft_is_target", *at, wanted=here)
     elif seen.same_place(launch.draft_path) is False:
         yield PathDeviation("another_draft", *at, wanted=here)

@@ -27,7 +27,7 @@ def setting_deviations(seen: Seen) -> Iterator[Deviation]:
 def _length(seen: Seen) -> Iterator[LengthDeviation]:
     """The longest text against the draft's rotary table."""
     launch, rows = seen.launch, seen.draft.positions.rows
-    if rows is None or not seen.known or seen.algorithm in ("mtp", "medusa", "plain") or seen.bundled:
+    if rows is None or not seen.known or seen.kind.heads is not None or seen.bundled:
         return
     if launch.draft_context_length is not None and launch.draft_context_length > rows:
         at = seen.instead("draft_context_length", rows)
@@ -92,7 +92,7 @@ def _token_map(seen: Seen) -> Iterator[Deviation]:
     """A token map beside a draft whose own map decides."""
     if seen.launch.token_map is None:
         return
-    if seen.algorithm in ("eagle3", "peagle"):
+    if seen.kind.fuses_states:
         yield Deviation("token_map_of_no_use", *seen.instead("token_map", None))
     elif seen.launch.tensor_parallel > 1:
         yield Deviation("token_map_cut", *seen.instead("token_map", None))
