@@ -61,6 +61,7 @@ def survey(
     together = Judgement(
         tuple(sorted((*judgement.findings, *served.findings), key=lambda f: (-f.severity.rank, f.rule))),
         (*judgement.skipped, *served.skipped),
+        (*judgement.faults, *served.faults),
     )
     return Survey(checkpoint, facts, tuple(plans), together)
 
@@ -89,7 +90,8 @@ def examine(
     overall = everywhere(facts, serving, found.judgement.findings, asked.launch, provenance)
     unserved = judge(rules, {**facts.roots(), "everywhere": overall}, facts.uncertain, "everywhere")
     newest = newest_plans(facts, asked.launch, provenance) if illustrated and not found.plans else ()
-    return replace(found, serving=serving, unserved=unserved.findings, newest=newest)
+    judged = replace(found.judgement, faults=(*found.judgement.faults, *unserved.faults))
+    return replace(found, judgement=judged, serving=serving, unserved=unserved.findings, newest=newest)
 
 
 def _refuse_values_from_afar(path: str, target: Target | None) -> None:

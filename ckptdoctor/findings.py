@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from ckptdoctor.jsontext import as_plain
+from ckptdoctor.text import show
+from ckptdoctor.unknown import UnknownFactError
 
 __all__ = [
+    "OWN_FAULTS",
     "About",
     "Claim",
     "Confidence",
     "Examination",
+    "Fault",
     "Finding",
     "Fix",
     "Ignored",
@@ -26,7 +31,28 @@ __all__ = [
     "Severity",
     "Skip",
     "fingerprint",
+    "is_strict",
+    "problem_of",
 ]
+
+OWN_FAULTS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    UnknownFactError,
+    ValueError,
+)
+"""What a rule, a treatment or a plan raises where ckptdoctor itself is wrong. Files and networks that cannot be read
+raise other things, and those are told as what they are."""
+
+
+def is_strict() -> bool:
+    """Whether a fault of ckptdoctor ends the run instead of being counted: so in its own tests
+    (`CKPTDOCTOR_STRICT=1`)."""
+    return os.environ.get("CKPTDOCTOR_STRICT") == "1"
 
 
 class Severity(str, Enum):
@@ -84,7 +110,7 @@ class Fix:
 
     `arguments` are for the treatment, with the values of this finding. `assumption` is the sentence that an unsafe
     repair rests on. `refused` says why the treatment changes nothing here; None when it would. `user` tells a repair
-    that a rule of the person's own files names.
+    that a rule of the person's own files names. `fault` is what went wrong where the refusal is a fault of ckptdoctor.
     """
 
     treatment: str
@@ -94,6 +120,7 @@ class Fix:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     refused: str | None = None
     user: bool = False
+    fault: str | None = None
 
 
 @dataclass(frozen=True)
@@ -148,6 +175,30 @@ class Skip:
 
 
 @dataclass(frozen=True)
+class Fault:
+    """Something that was left out because ckptdoctor itself is wrong there: not a word about the files.
+
+    `kind` is `rule`, `repair` or `plan`; `part` the id of the rule, the treatment with its rule, or the release.
+    """
+
+    kind: str
+    part: str
+    problem: str
+
+    @classmethod
+    def of(cls, kind: str, part: str, error: Exception) -> Fault:
+        """The fault that `error` is, in one line. Raises `error` where faults end the run (`is_strict`)."""
+        if is_strict():
+            raise error
+        return cls(kind, part, problem_of(error))
+
+
+def problem_of(error: Exception) -> str:
+    """`IndexError: tuple index out of range`, harmless to print."""
+    return show(f"{type(error).__name__}: {error}", 300)
+
+
+@dataclass(frozen=True)
 class Picture:
     """A drawing of what was measured: an SVG file as text, and what it shows in words."""
 
@@ -157,7 +208,9 @@ class Picture:
 
 @dataclass(frozen=True)
 class ServingRange:
-    """How a range of releases of one engine serves the draft: the short form of `compat`."""
+    """How a range of releases of one engine serves the draft: the short form of `compat`.
+
+    `fault` is what went wrong where it is not known because of a fault of ckptdoctor."""
 
     engine: str
     name: str
@@ -166,6 +219,7 @@ class ServingRange:
     is_newest: bool
     outcome: str
     reason: str
+    fault: str = ""
 
     @property
     def span(self) -> str:
@@ -186,7 +240,8 @@ class Examination:
 
     `draft` and `target` are plain, JSON-ready summaries of the facts; `title` is one line that says
     what the thing is, for people. `ignored` are findings that the project's policy sets aside. `caveats` are sentences
-    that stand before everything else: a release was asked for that nobody has read.
+    that stand before everything else: a release was asked for that nobody has read. `faults` are the parts that were
+    left out because ckptdoctor itself is wrong there.
     """
 
     path: str
@@ -202,6 +257,7 @@ class Examination:
     pictures: tuple[Picture, ...] = ()
     caveats: tuple[str, ...] = ()
     newest: tuple[Mapping[str, Any], ...] = ()
+    faults: tuple[Fault, ...] = ()
 
 
 @dataclass(frozen=True)

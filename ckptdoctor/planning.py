@@ -122,8 +122,9 @@ def _rows(ranges: Sequence[Range]) -> list[ServingRange]:
     rows: list[ServingRange] = []
     for r in ranges:
         row = ServingRange(
-            r.engine, r.name, r.first, r.last, r.is_newest, r.plan.outcome, next(iter(r.plan.reasons), r.plan.doubt)
-        )
+            r.engine, r.name, r.first, r.last, r.is_newest, r.plan.outcome, next(iter(r.plan.reasons), r.plan.doubt),
+            r.plan.fault,
+        )  # fmt: skip
         before = rows[-1] if rows else None
         if before is not None and (before.engine, before.outcome, before.reason) == (r.engine, row.outcome, row.reason):
             rows[-1] = replace(row, first=before.first)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -12,14 +13,14 @@ from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.examining import Survey, examine
 from ckptdoctor.facts import Facts, Target, read_target
 from ckptdoctor.facts.asked import NOTHING_ASKED, Asked
-from ckptdoctor.findings import About, Examination, Finding, Picture, Report
+from ckptdoctor.findings import About, Examination, Fault, Finding, Picture, Report
 from ckptdoctor.launch.files import read_launch
 from ckptdoctor.next_commands import next_commands
 from ckptdoctor.planning import Chosen, chosen_engines
 from ckptdoctor.policy import NO_POLICY, Baseline, Policy, applied, check_rules
 from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.report.plan.as_json import plan_data
-from ckptdoctor.rulebook import Judgement, Rule, RuleBook
+from ckptdoctor.rulebook import Rule, RuleBook
 from ckptdoctor.serving.layers.provenance import NOTHING_SAID, Provenance, provenance_of
 from ckptdoctor.summary import draft_summary, target_summary, title
 from ckptdoctor.tokencounts.token_counts import TokenCounts, read_token_counts
@@ -79,7 +80,7 @@ def examination(
     if commit is not None and "@" not in path:
         path = f"{path}@main"
     findings = (*_with_repairs(found, target, rules, chosen, asked, provenance), *found.unserved)
-    judgement = Judgement(tuple(sorted(findings, key=lambda f: (-f.severity.rank, f.rule))), found.judgement.skipped)
+    judgement = replace(found.judgement, findings=tuple(sorted(findings, key=lambda f: (-f.severity.rank, f.rule))))
     return Examination(
         path=path,
         title=title(facts) if commit is None else f"{title(facts)}, commit {commit[:12]}",
@@ -103,7 +104,21 @@ def examination(
         pictures=_pictures(path, facts, asked) if illustrated else (),
         caveats=tuple(remark for _, _, remark in chosen if remark is not None),
         newest=of_plans([plan_data(plan) for plan in found.newest], judgement.findings),
+        faults=tuple(dict.fromkeys((*judgement.faults, *_beside_rules(found, judgement.findings)))),
     )
+
+
+def _beside_rules(found: Survey, findings: Iterable[Finding]) -> Iterator[Fault]:
+    """The faults of ckptdoctor in plans and treatments."""
+    for plan in (*found.plans, *found.newest):
+        if plan.fault:
+            yield Fault("plan", plan.label, plan.fault)
+    for row in found.serving:
+        if row.fault:
+            yield Fault("plan", f"{row.engine} {row.releases}", row.fault)
+    for finding in findings:
+        if finding.fix is not None and finding.fix.fault is not None:
+            yield Fault("repair", f"{finding.fix.treatment} for {finding.rule}", finding.fix.fault)
 
 
 def _with_repairs(

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from recipe_cases import Built
 
 SLOW = [HealthCheck.too_slow]
+# What ckptdoctor itself does wrong is counted and told to a person; in its tests it fails.
+os.environ["CKPTDOCTOR_STRICT"] = "1"
+
 # A busy machine is no failure: nothing is timed. `steady` tries the same few examples every time, so that no run fails
 # by luck; `searching` looks for new ones, and prints what brings a found one back. A test sets no number of its own.
 settings.register_profile("steady", max_examples=30, derandomize=True, deadline=None, suppress_health_check=SLOW)

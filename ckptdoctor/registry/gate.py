@@ -20,12 +20,13 @@ from ckptdoctor.planning import chosen_engines
 from ckptdoctor.policy import NO_POLICY, Policy, applied, check_rules, counts, load_policy, read_baseline
 from ckptdoctor.policy.project import PROJECT_FILES
 from ckptdoctor.repair.known_rules import rulebook
+from ckptdoctor.report.wording import PATH_LIMIT, fault_lines
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.scanning import about, examination
 from ckptdoctor.serving.layers.provenance import provenance_of
 from ckptdoctor.text import listing, plural, show
 
-__all__ = ["Verdict", "drafts_in", "gate_policy", "is_draft", "judge_tree", "outcome_of"]
+__all__ = ["Verdict", "drafts_in", "fault_reasons", "gate_policy", "is_draft", "judge_tree", "outcome_of"]
 
 FOLDER_LIMIT = 20_000
 """Folders of a tree that are looked into; a gate refuses a larger one rather than judge it in part."""
@@ -67,12 +68,18 @@ class Verdict:
 
 def outcome_of(report: Report, policy: Policy) -> str:
     """The verdict on what was examined by `policy`, as `Verdict.outcome` has it."""
-    if report.failed or counts(report, policy.fail_on):
+    # What ckptdoctor itself gets wrong was not looked at, and a gate lets nothing in that was not.
+    if report.failed or fault_reasons(report) or counts(report, policy.fail_on):
         return "refused"
     if not report.examinations:
         return "empty"
     loud = report.count(Severity.WARNING) or report.count(Severity.ERROR)
     return "warned" if loud or _open_ends(report) else "passed"
+
+
+def fault_reasons(report: Report) -> list[str]:
+    """What was not judged because of faults of ckptdoctor, a sentence for each draft and kind of part."""
+    return [f"{show(e.path, PATH_LIMIT)}: {said}" for e in report.examinations for said in fault_lines(e.faults)]
 
 
 def is_draft(examination: Examination) -> bool:
@@ -140,7 +147,8 @@ def judge_tree(root: Path, policy: Policy, shown: str, today: date | None = None
         policy.fail_on,
         about(examinations, rules),
     )
-    return Verdict(outcome_of(report, policy), report, tuple(f"{p} could not be examined: {why}" for p, why in failed))
+    unread = tuple(f"{p} could not be examined: {why}" for p, why in failed)
+    return Verdict(outcome_of(report, policy), report, (*unread, *fault_reasons(report)))
 
 
 def drafts_in(root: Path) -> tuple[Path, ...]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ckptdoctor.findings import Examination, Location, Report, Severity, Skip
+from ckptdoctor.findings import Examination, Fault, Location, Report, Severity, Skip
 from ckptdoctor.text import listing, plural, show
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "beside_serving",
     "counts",
     "failure",
+    "fault_lines",
     "file_path",
     "nothing_found",
     "place",
@@ -80,6 +81,27 @@ def unjudged(skips: Iterable[Skip]) -> list[Unjudged]:
     return sorted(found, key=lambda group: -len(group.rules))
 
 
+_FAULTY = {"rule": "judged", "repair": "worked out", "plan": "planned"}
+_CALLED = {"rule": "rule", "repair": "repair", "plan": "release"}
+
+
+def fault_lines(faults: Iterable[Fault]) -> list[str]:
+    """What was left out because ckptdoctor itself is wrong there, a sentence for each kind of part."""
+    kinds: dict[str, dict[str, str]] = {}
+    for fault in faults:
+        kinds.setdefault(fault.kind, {}).setdefault(fault.part, fault.problem)
+    return [
+        f"{plural(len(parts), _CALLED[kind])} could not be {_FAULTY[kind]} because of a fault of ckptdoctor: "
+        + _several([f"{show(part)} ({show(problem, 300)})" for part, problem in parts.items()])
+        for kind, parts in kinds.items()
+    ]
+
+
+def _several(told: list[str]) -> str:
+    more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
+    return ", ".join(told[:_NAMED]) + more
+
+
 def beside_serving(examination: Examination) -> str:
     """What has to be said beside `served as trained` where there are errors; empty where nothing has to be."""
     served = [p["outcome"] for p in examination.plans] or [s.outcome for s in examination.serving]
@@ -131,13 +153,14 @@ def unserved(examination: Examination) -> str:
 
 def nothing_found(examination: Examination) -> str:
     """The sentence above a report without findings. It never says more than the outcomes below it do."""
-    rest = "" if not examination.skipped else " Some rules could not be judged, so this is no all-clear."
+    left_out = bool(examination.skipped or examination.faults)
+    rest = "" if not left_out else " Some rules could not be judged, so this is no all-clear."
     if (said := unserved(examination)) != "":
         about = f"this is what is known of serving it: {said}" if examination.plans else said
         return f"No rule found anything, but {about}.{rest}"
     if any(outcome != "served" for _, outcome, _ in serving_rows(examination)):
         return f"No rule found anything. Some releases serve this draft as trained, and not all: see below.{rest}"
-    if examination.skipped:
+    if left_out:
         return "Nothing to report from what could be judged. Some rules could not be, so this is no all-clear."
     return "Nothing to report."
 
@@ -154,7 +177,8 @@ def counts(examination: Examination) -> str:
         for severity in Severity
         if (count := sum(f.severity is severity for f in examination.findings))
     ]
-    text, said = _joined(levels, skipped_rules(examination.skipped)), unserved(examination)
+    text = _joined(levels, skipped_rules(examination.skipped), len(examination.faults))
+    said = unserved(examination)
     return f"{text}; {said}" if said else text
 
 
@@ -162,16 +186,18 @@ def total(report: Report) -> str:
     """The last line over several paths: `3 checkpoints: 1 error; 2 rules not judged; 1 path not examined`."""
     levels = [plural(n, s.value) for s in Severity if (n := report.count(s))]
     skipped = skipped_rules(skip for e in report.examinations for skip in e.skipped)
-    text = f"{plural(len(report.examinations), 'checkpoint')}: {_joined(levels, skipped)}"
+    faults = sum(len(e.faults) for e in report.examinations)
+    text = f"{plural(len(report.examinations), 'checkpoint')}: {_joined(levels, skipped, faults)}"
     said = [clause for e in report.examinations if (clause := unserved(e))]
     if said:
         text += f"; {said[0]}" if len(report.examinations) == 1 else f"; {len(said)} not known to be served as trained"
     return f"{text}; {plural(len(report.failed), 'path')} not examined" if report.failed else text
 
 
-def _joined(levels: list[str], skipped: int) -> str:
+def _joined(levels: list[str], skipped: int, faults: int) -> str:
     text = ", ".join(levels) or "no findings"
-    return f"{text}; {plural(skipped, 'rule')} not judged" if skipped else text
+    text = f"{text}; {plural(skipped, 'rule')} not judged" if skipped else text
+    return f"{text}; {plural(faults, 'fault')} of ckptdoctor" if faults else text
 
 
 def words(text: str) -> str:

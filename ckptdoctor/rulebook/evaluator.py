@@ -10,6 +10,7 @@ from ckptdoctor.rulebook.errors import ExpressionError
 from ckptdoctor.rulebook.expressions import Expression
 from ckptdoctor.rulebook.translating import Reading
 from ckptdoctor.text import show
+from ckptdoctor.unknown import Unknown, UnknownFactError
 
 __all__ = ["Evaluator", "TooLargeError"]
 
@@ -25,8 +26,12 @@ _FAILURES = (
 _CONSTANTS = {"True": True, "False": False, "None": None}
 
 
-class TooLargeError(Exception):
-    """An expression ran into the limits of the evaluator: the facts are larger than rules are made for."""
+class TooLargeError(UnknownFactError):
+    """An expression ran into the limits of the evaluator: the facts are larger than rules are made for, and so what
+    it would say is not known."""
+
+    def __init__(self) -> None:
+        super().__init__(Unknown("a smaller checkpoint: this one has more items than the rule can go through"))
 
 
 class Evaluator:

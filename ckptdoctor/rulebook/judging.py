@@ -7,9 +7,21 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from ckptdoctor.findings import Claim, Confidence, Finding, Fix, Location, Severity, Skip
+from ckptdoctor.findings import (
+    OWN_FAULTS,
+    Claim,
+    Confidence,
+    Fault,
+    Finding,
+    Fix,
+    Location,
+    Severity,
+    Skip,
+    is_strict,
+    problem_of,
+)
 from ckptdoctor.rulebook.errors import ExpressionError, RuleEvaluationError, RuleFileError
-from ckptdoctor.rulebook.evaluator import Evaluator, TooLargeError
+from ckptdoctor.rulebook.evaluator import Evaluator
 from ckptdoctor.rulebook.expressions import Expression
 from ckptdoctor.rulebook.messages import json_safe
 from ckptdoctor.rulebook.rules import Condition, Rule
@@ -18,16 +30,16 @@ from ckptdoctor.unknown import Unknown, UnknownFactError
 
 __all__ = ["Judgement", "judge", "judge_plans"]
 
-_TOO_LARGE = "a smaller checkpoint: this one has more items than the rule can go through"
 _CAPS = {Confidence.CERTAIN: Severity.ERROR, Confidence.LIKELY: Severity.WARNING, Confidence.POSSIBLE: Severity.NOTE}
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """The findings, worst first, and the rules that could not be judged or only in part."""
+    """The findings, worst first, the rules that could not be judged or only in part, and those that are wrong."""
 
     findings: tuple[Finding, ...]
     skipped: tuple[Skip, ...]
+    faults: tuple[Fault, ...] = ()
 
 
 def judge(
@@ -41,25 +53,23 @@ def judge(
     `uncertain` names the fact paths (`draft.algorithm`, `vocab`) that are not certain; a finding is only
     as sure as the least sure fact that was read to reach it, and what is not certain is never an error.
 
-    Raises `RuleEvaluationError` when a rule that ships fails for another reason than an unknown fact,
-    and `RuleFileError` when a rule of a person does.
+    A rule that ships and fails for another reason than an unknown fact is a fault of ckptdoctor: it is counted, and
+    what it found elsewhere stays. Raises `RuleEvaluationError` for one where faults end the run (`is_strict`), and
+    `RuleFileError` when a rule of a person fails.
     """
     judge = _Judge(facts, uncertain)
     findings: dict[object, Finding] = {}
-    skipped = []
+    skipped, faults = [], []
     for rule in book_rules:
         if rule.scope != scope:
             continue
-        try:
-            for finding in judge.findings(rule):
-                findings.setdefault(_identity(finding), finding)
-        except ExpressionError as error:
-            if rule.user:
-                raise RuleFileError([f"{show(rule.where)}: rule {rule.id}: {error}"]) from error
-            raise RuleEvaluationError(rule.id, str(error)) from error
+        for finding in judge.findings(rule):
+            findings.setdefault(_identity(finding), finding)
         if judge.need is not None:
             skipped.append(Skip(rule.id, judge.need))
-    return Judgement(tuple(sorted(findings.values(), key=_order)), tuple(skipped))
+        if judge.problem is not None:
+            faults.append(Fault("rule", rule.id, judge.problem))
+    return Judgement(tuple(sorted(findings.values(), key=_order)), tuple(skipped), tuple(faults))
 
 
 def judge_plans(
@@ -75,6 +85,7 @@ def judge_plans(
     rules = [rule for rule in book_rules if rule.scope == "serving"]
     merged: dict[object, Finding] = {}
     skipped: dict[str, Skip] = {}
+    faults: dict[str, Fault] = {}
     for label, plan, uncertain in plans:
         judged = judge(rules, {**facts, "plan": plan}, uncertain, scope="serving")
         for finding in judged.findings:
@@ -83,21 +94,39 @@ def judge_plans(
             merged[key] = replace(finding, engines=(*engines, label))
         for skip in judged.skipped:
             skipped.setdefault(skip.rule, skip)
-    return Judgement(tuple(sorted(merged.values(), key=_order)), tuple(skipped.values()))
+        for fault in judged.faults:
+            faults.setdefault(fault.part, fault)
+    return Judgement(tuple(sorted(merged.values(), key=_order)), tuple(skipped.values()), tuple(faults.values()))
 
 
 class _Judge:
-    """Judges one rule after the other. `need` is what the last one lacked first, None when it was judged in full."""
+    """Judges one rule after the other. `need` is what the last one lacked first, None when it was judged in full;
+    `problem` is how it failed first, where that is a fault of the rule."""
 
     def __init__(self, facts: Mapping[str, object], uncertain: Mapping[str, Confidence]) -> None:
         self._evaluator = Evaluator(facts)
         self._uncertain = uncertain
         self.need: str | None = None
+        self.problem: str | None = None
 
     def findings(self, rule: Rule) -> Iterator[Finding]:
         """The findings of `rule`."""
-        self.need = None
+        self.need = self.problem = None
         self._evaluator.forget()
+        try:
+            yield from self._found(rule)
+        except OWN_FAULTS as error:
+            self._failed(rule, error)
+
+    def _failed(self, rule: Rule, error: Exception) -> None:
+        if rule.user:
+            raise RuleFileError([f"{show(rule.where)}: rule {rule.id}: {_told(error)}"]) from error
+        if is_strict():
+            raise RuleEvaluationError(rule.id, _told(error)) from error
+        if self.problem is None:
+            self.problem = _told(error)
+
+    def _found(self, rule: Rule) -> Iterator[Finding]:
         condition = rule.condition
         if condition.for_each is None:
             if self._fires(condition):
@@ -107,7 +136,7 @@ class _Judge:
             return
         try:
             items = self._items(condition.for_each)
-        except (UnknownFactError, TooLargeError) as stop:
+        except UnknownFactError as stop:
             self._lacks(stop)
             return
         reads = self._evaluator.reads
@@ -117,8 +146,11 @@ class _Judge:
                 continue
             self._evaluator.forget()
             self._evaluator.bind(item)
-            if self._fires(condition):
-                yield self._finding(rule, reads)
+            try:
+                if self._fires(condition):
+                    yield self._finding(rule, reads)
+            except OWN_FAULTS as error:
+                self._failed(rule, error)
 
     def _items(self, for_each: Expression) -> list[Any]:
         items = self._evaluator.value(for_each)
@@ -136,7 +168,7 @@ class _Judge:
         """
         try:
             return all(self._evaluator.value(expression) for expression in condition.leading)
-        except (UnknownFactError, TooLargeError):
+        except UnknownFactError:
             return True
 
     def _fires(self, condition: Condition) -> bool:
@@ -144,13 +176,13 @@ class _Judge:
             if condition.when is not None and not self._evaluator.value(condition.when):
                 return False
             return condition.claim is None or not self._evaluator.value(condition.claim)
-        except (UnknownFactError, TooLargeError) as stop:
+        except UnknownFactError as stop:
             self._lacks(stop)
             return False
 
-    def _lacks(self, stop: UnknownFactError | TooLargeError) -> None:
+    def _lacks(self, stop: UnknownFactError) -> None:
         if self.need is None:
-            self.need = stop.unknown.needs if isinstance(stop, UnknownFactError) else _TOO_LARGE
+            self.need = stop.unknown.needs
 
     def _finding(self, rule: Rule, list_reads: frozenset[str]) -> Finding:
         evaluator = self._evaluator
@@ -228,6 +260,11 @@ class _Judge:
                 yield name, json_safe(self._evaluator.value(expression))
             except UnknownFactError:
                 continue
+
+
+def _told(error: Exception) -> str:
+    # Errors of expressions say in their own words what they are.
+    return str(error) if isinstance(error, ExpressionError) else problem_of(error)
 
 
 def _identity(finding: Finding) -> object:

@@ -25,7 +25,7 @@ RESTS_ON: Mapping[str, tuple[str, ...]] = {
         "engine", "version", "label", "model_class", "other_class", "is_refused", "executed", "loading_executed",
         "capture_executed", "wiring_executed", "trained", "trained_certain", "readings", "better", "elsewhere",
         "fitting", "layer_option", "layer_values", "ids_unread", "edits", "edit_text", "unproven", "is_load_open",
-        "remarks", "release_remark",
+        "remarks", "release_remark", "fault",
     ),
 }  # fmt: skip
 """Which facts of a plan are only as sure as the contract entries behind which part of it."""
@@ -176,6 +176,11 @@ class LoadPlan:
         if self.outcome == "unknown":
             return tuple(dict.fromkeys(reason.text for reason in self.opens if reason.level == "open"))
         return tuple(cause.text for cause in self.causes if cause.level == self.outcome)
+
+    @property
+    def fault(self) -> str:
+        """What went wrong, where nothing is known because of a fault of ckptdoctor; else empty."""
+        return next((str(r.values["problem"]) for r in self.opens if r.kind == "fault"), "")
 
     @property
     def doubt(self) -> str:

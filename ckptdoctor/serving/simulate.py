@@ -17,6 +17,7 @@ from ckptdoctor.serving.config.understanding import Understood, understand
 from ckptdoctor.serving.contract.contracts import Contract, Reader, Release
 from ckptdoctor.serving.contract.releases import remark_on
 from ckptdoctor.serving.contract.settings import Settings, evaluate
+from ckptdoctor.serving.faulty import plan_or_fault
 from ckptdoctor.serving.layers.aux_count import aux_count
 from ckptdoctor.serving.layers.capture import capture, final_state
 from ckptdoctor.serving.layers.provenance import NOTHING_SAID, Provenance
@@ -49,7 +50,7 @@ def load_plan(
     """What a release does with the draft, given a launch line and what was said of the training. Never raises."""
     release = Release(contract, version)
     known = remembered(facts, contract, launch, provenance)
-    plan = known.of(release, lambda one: _plan(facts, one, launch, provenance))
+    plan = known.of(release, lambda one: plan_or_fault(one, lambda at: _plan(facts, at, launch, provenance)))
     remark = remark_on(release)
     return plan if remark is None else replace(plan, release_remark=remark, remarks=(remark, *plan.remarks))
 
@@ -171,7 +172,6 @@ def _wires(
     method = launch.method if launch is not None else None
     residual = reader.value(rows.get("residual"))
     tied = reader.value(rows.get("tied")) == "head_is_embedding" and bool(settings.get("tie_word_embeddings", False))
-
     whole = {name: value for name, value in symbols.items() if type(value) is int}
     return Wires(
         fc_runs=reader.value(rows.get("fc_runs")),

@@ -269,3 +269,16 @@ def test_foreign_text_in_a_finding_is_harmless() -> None:
 def test_a_root_that_is_unknown_skips() -> None:
     judgement = judge([rule(when="target is None")], {"draft": None, "target": NEEDS_TARGET})
     assert judgement.skipped == (Skip("TST001", NEEDS_TARGET.needs),)
+
+
+def test_an_item_that_a_rule_fails_on_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CKPTDOCTOR_STRICT")
+    layers = (Layer("a"), Layer("b", line=0), Layer("c"))
+    wrong = rule(for_each="draft.layers", when="1 / (1 if it.line is None else it.line)", message="{it.name}")
+    judgement = judge([wrong, rule(id="TST002")], facts(Target(), layers=layers))
+    assert [finding.message for finding in judgement.findings if finding.rule == "TST001"] == ["a", "c"]
+    assert [finding.rule for finding in judgement.findings].count("TST002") == 1
+    (fault,) = judgement.faults
+    assert (fault.kind, fault.part) == ("rule", "TST001")
+    assert fault.problem.endswith("ZeroDivisionError: division by zero")
+    assert judgement.skipped == ()

@@ -10,7 +10,7 @@ from pathlib import Path
 from ckptdoctor.errors import CkptdoctorError, UsageError
 from ckptdoctor.findings import Report
 from ckptdoctor.policy import Policy
-from ckptdoctor.registry.gate import Verdict, is_draft, judge_tree, outcome_of
+from ckptdoctor.registry.gate import Verdict, fault_reasons, is_draft, judge_tree, outcome_of
 from ckptdoctor.registry.mlflow.sources import Place, digest
 
 __all__ = ["EMPTY", "Judged", "is_unchanged", "judge", "remarked"]
@@ -108,6 +108,6 @@ def _without_others(verdict: Verdict, root: Path, policy: Policy, shown: str) ->
     kept = tuple(e for e in report.examinations if configured(e.path) or is_draft(e))
     failed = tuple((path, why) for path, why in report.failed if configured(path))
     left = replace(report, examinations=kept, failed=failed)
-    reasons = tuple(f"{path} could not be examined: {why}" for path, why in failed)
+    reasons = (*(f"{path} could not be examined: {why}" for path, why in failed), *fault_reasons(left))
     outcome = outcome_of(left, policy)
     return Verdict("empty" if outcome == "passed" and not any(map(is_draft, kept)) else outcome, left, reasons)

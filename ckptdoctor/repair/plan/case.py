@@ -111,11 +111,13 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A repair that will not be made, and why, in a sentence that says what would decide."""
+    """A repair that will not be made, and why, in a sentence that says what would decide. `fault` is what went
+    wrong where that is a fault of ckptdoctor."""
 
     treatment: str
     why: str
     rules: tuple[str, ...] = ()
+    fault: str | None = None
 
 
 @dataclass(frozen=True)

@@ -57,38 +57,45 @@ def with_repairs(
     asked = Asked(launch=asked.launch, heads=asked.deep or asked.heads)
     before = survey(checkpoint, target, rules, engines, asked, provenance) if asked.heads else found
     options = Options(unsafe=True, engines=tuple(engines), provenance=provenance, asked=asked, most_read=_MOST_READ)
-    plans = plan_repair_of(before, target, rules, options)
+    courses = [_Course(plan) for plan in plan_repair_of(before, target, rules, options)]
     seen = {_identity(finding) for finding in before.judgement.findings}
     for number in serious:
         finding, answer = answers[number]
         if isinstance(answer, Proposal) and _identity(finding) in seen:
-            told[number] = _promised(finding, answer, plans)
+            told[number] = _promised(finding, answer, courses)
     return tuple(told)
 
 
-def _promised(finding: Finding, answer: Proposal, plans: Sequence[RepairPlan]) -> Finding:
-    """The finding with its repair as the first of the plans makes it, else why none does."""
-    for number, plan in enumerate(plans):
-        step = next((step for step in plan.steps if step.key == answer.key), None)
-        gone = _identity(finding) not in {_identity(left) for left in plan.after.judgement.findings}
-        if not plan.steps or (step is None and not gone):
+class _Course:
+    """A plan as many findings ask for it."""
+
+    def __init__(self, plan: RepairPlan) -> None:
+        self.steps = {step.key: step for step in reversed(plan.steps)}
+        self.left = {_identity(finding) for finding in plan.after.judgement.findings}
+        self.unsafe = listing(dict.fromkeys(s.treatment for s in plan.steps if s.safety == "unsafe"), 6)
+        self._why: dict[object, str] = {}
+        for stays in plan.unfixed:
+            self._why.setdefault(_identity(stays.finding), stays.why)
+            self._why.setdefault(stays.finding.rule, stays.why)
+
+    def why(self, finding: Finding, answer: Proposal) -> str:
+        """Why the finding stays, in the words of `fix`."""
+        why = self._why.get(_identity(finding), self._why.get(finding.rule))
+        return said("not_gone", treatment=answer.treatment) if why is None else why
+
+
+def _promised(finding: Finding, answer: Proposal, courses: Sequence[_Course]) -> Finding:
+    """The finding with its repair as the first of the courses makes it, else why none does."""
+    for number, course in enumerate(courses):
+        step = course.steps.get(answer.key)
+        if not course.steps or (step is None and _identity(finding) in course.left):
             continue
-        unsafe = [s for s in plan.steps if s.safety == "unsafe"]
         assumption = None if step is None else step.assumption
         if assumption is None and number:
-            before = listing(dict.fromkeys(s.treatment for s in unsafe), 6)
-            assumption = said("with_others", treatments=before)
+            assumption = said("with_others", treatments=course.unsafe)
         return _with_safety(finding, assumption)
     assert finding.fix is not None
-    return replace(finding, fix=replace(finding.fix, refused=_why(finding, answer, plans[-1])))
-
-
-def _why(finding: Finding, answer: Proposal, plan: RepairPlan) -> str:
-    """Why the finding stays, in the words of `fix`."""
-    same_rule = [left for left in plan.unfixed if left.finding.rule == finding.rule]
-    same = [left for left in same_rule if _identity(left.finding) == _identity(finding)]
-    found = next(iter((*same, *same_rule)), None)
-    return said("not_gone", treatment=answer.treatment) if found is None else found.why
+    return replace(finding, fix=replace(finding.fix, refused=courses[-1].why(finding, answer)))
 
 
 def _identity(finding: Finding) -> tuple[object, ...]:
@@ -100,7 +107,7 @@ def _told(case: Case, finding: Finding, answer: Proposal | Refusal | None) -> Fi
     if finding.fix is None or answer is None:
         return finding
     if isinstance(answer, Refusal):
-        return replace(finding, fix=replace(finding.fix, refused=answer.why))
+        return replace(finding, fix=replace(finding.fix, refused=answer.why, fault=answer.fault))
     if finding.severity is not Severity.NOTE or not answer.edits:
         return _with_safety(finding, answer.assumption)
     named = bool(case.engines)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ckptdoctor.errors import UsageError
-from ckptdoctor.findings import Finding
+from ckptdoctor.findings import OWN_FAULTS, Fault, Finding
 from ckptdoctor.repair.plan.case import Case, Proposal, Refusal, RefusedError
 from ckptdoctor.repair.plan.proving import doubt, only_read
 from ckptdoctor.repair.plan.treatments_known import code_of, treatments
 from ckptdoctor.repair.receipt_reading import Earlier
+from ckptdoctor.repair.words import said
 from ckptdoctor.text import show
 
 __all__ = ["proposed"]
@@ -30,11 +31,12 @@ def proposed(case: Case, finding: Finding, earlier: Earlier) -> Proposal | Refus
         values = {key: _shown(value) for key, value in refused.values.items()}
         words = treatment.refusals.get(refused.key, refused.key) if fix.user else treatment.refusals[refused.key]
         return Refusal(fix.treatment, words.format(**values), (finding.rule,))
-    except (TypeError, ValueError, AttributeError, LookupError) as error:
+    except OWN_FAULTS as error:
         if fix.user:
             problem = f"{fix.treatment} cannot use these values ({show(error)})"
             raise UsageError(f"rule {finding.rule}, fix: {problem}") from error
-        raise
+        fault = Fault.of("repair", fix.treatment, error)
+        return Refusal(fix.treatment, said("fault", problem=fault.problem), (finding.rule,), fault.problem)
     done = earlier.same(fix.treatment, result.subject)
     if done is not None:
         return Refusal(fix.treatment, done, (finding.rule,))

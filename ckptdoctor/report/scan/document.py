@@ -77,6 +77,12 @@ class Skipped(Shape):
     needs: str = item("What would have to be known, in words.")
 
 
+class Fault(Shape):
+    kind: Literal["rule", "repair", "plan"]
+    part: str = item("The id of the rule, the treatment with its rule, or the release.")
+    problem: str = item("What went wrong.")
+
+
 class Ignored(Shape):
     rule: RuleId = item(at="finding.rule")
     name: Name = item(at="finding.name")
@@ -86,7 +92,7 @@ class Ignored(Shape):
     expires: str | None = item("The last day of an exception, as 2027-03-01; null without one.")
 
 
-class Checkpoint(Shape, late=("caveats", "ignored")):
+class Checkpoint(Shape, late=("caveats", "faults", "ignored")):
     path: str = item("The path as it was given.")
     draft: Draft = item("What the checkpoint is. Further facts may stand beside the two that are always there.")
     target: dict[str, Any] | None = item("The facts of the target model; null when none was given.")
@@ -98,6 +104,9 @@ class Checkpoint(Shape, late=("caveats", "ignored")):
     skipped: list[Skipped] = item("The rules that were not judged. Absence of a finding of theirs says nothing.")
     caveats: list[str] = item(
         "What has to be said first of this checkpoint: a release was asked for that nobody has read."
+    )
+    faults: list[Fault] = item(
+        "What was left out because ckptdoctor itself is wrong there: nothing is known of these parts."
     )
     ignored: list[Ignored] = item("Findings that do not count by the project's own word (an exception, a baseline).")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ckptdoctor.findings import Examination, Finding, Report, Severity
 from ckptdoctor.report.terminal.surface import Surface
-from ckptdoctor.report.wording import PATH_LIMIT, failure, file_path, serving_line, total, unserved, words
+from ckptdoctor.report.wording import PATH_LIMIT, failure, fault_lines, file_path, serving_line, total, unserved, words
 from ckptdoctor.text import show
 
 __all__ = ["render"]
@@ -24,6 +24,9 @@ def render(report: Report, surface: Surface) -> str:  # noqa: ARG001  # the sign
         lines.append(f"::error file={where},title=not examined::{_data(words(failure(path, reason)))}")
     lines += [_annotation(e, f) for f, e in sorted(found, key=lambda pair: -pair[0].severity.rank)]
     lines += [_serving(e) for e in report.examinations if unserved(e)]
+    lines += [
+        f"::warning title=ckptdoctor::{_data(words(f))}" for e in report.examinations for f in fault_lines(e.faults)
+    ]
     lines += [f"::notice title=ckptdoctor::{_data(words(remark))}" for remark in report.remarks]
     aside = sum(len(e.ignored) for e in report.examinations)
     set_aside = f"; {aside} set aside by the project's policy" if aside else ""

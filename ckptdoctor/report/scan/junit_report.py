@@ -14,6 +14,7 @@ from ckptdoctor.report.wording import (
     SERVED,
     counts,
     failure,
+    fault_lines,
     file_path,
     place,
     unjudged,
@@ -55,6 +56,9 @@ def _suite(report: Report, examination: Examination) -> ET.Element:
     for group in unjudged(examination.skipped):
         case = ET.SubElement(suite, "testcase", classname=path, name=f"not judged: {_clean(', '.join(group.rules))}")
         ET.SubElement(case, "skipped", message=_clean(group.sentence))
+    for fault in fault_lines(examination.faults):
+        case = ET.SubElement(suite, "testcase", classname=path, name="fault of ckptdoctor")
+        ET.SubElement(case, "error", type="fault of ckptdoctor", message=_clean(fault))
     for name, why in _not_known(examination):
         case = ET.SubElement(suite, "testcase", classname=path, name=_clean(name))
         ET.SubElement(case, "skipped", message=_clean(why))

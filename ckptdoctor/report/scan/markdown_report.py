@@ -55,6 +55,9 @@ def _section(checkpoint: CheckpointView) -> Iterator[str]:
     for group in checkpoint.unjudged:
         yield f"Not judged: {_text(group.sentence)} ({_text(listing(group.rules))})."
         yield ""
+    for fault in checkpoint.faults:
+        yield f"⚠️ {_text(fault)}."
+        yield ""
     for item in checkpoint.aside:
         yield f"Set aside: {_text(item.rule)}: {_text(item.reason)}{item.until}"
         yield ""

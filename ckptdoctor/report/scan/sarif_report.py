@@ -11,7 +11,7 @@ from urllib.parse import quote
 from ckptdoctor.findings import Examination, Finding, Ignored, Location, Report, Severity, fingerprint
 from ckptdoctor.jsontext import as_plain, dumps
 from ckptdoctor.report.terminal.surface import Surface
-from ckptdoctor.report.wording import PATH_LIMIT, failure, file_path, serving_line, unserved, words
+from ckptdoctor.report.wording import PATH_LIMIT, failure, fault_lines, file_path, serving_line, unserved, words
 from ckptdoctor.text import show
 
 __all__ = ["render"]
@@ -42,6 +42,11 @@ def render(report: Report, surface: Surface) -> str:  # noqa: ARG001  # the sign
     }
     notifications = [{"level": "warning", "message": {"text": words(caveat)}} for caveat in report.caveats]
     notifications += [_failure(path, reason) for path, reason in report.failed]
+    notifications += [
+        {"level": "error", "message": {"text": words(f"{show(e.path, PATH_LIMIT)}: {fault}")}}
+        for e in report.examinations
+        for fault in fault_lines(e.faults)
+    ]
     notifications += [_serving(e) for e in report.examinations if unserved(e)]
     notifications += [{"level": "note", "message": {"text": words(remark)}} for remark in report.remarks]
     run = {

@@ -62,6 +62,10 @@ def _block(checkpoint: CheckpointView) -> Iterator[Line]:
         yield from _heading("not judged")
     for group in checkpoint.unjudged:
         yield line(group.sentence, Segment(f" ({listing(group.rules)})", "quiet"), indent=_ITEM, hang=2)
+    if checkpoint.faults:
+        yield from _heading(Segment("faults of ckptdoctor", "warning"))
+    for fault in checkpoint.faults:
+        yield line(fault, indent=_ITEM, hang=2)
     if checkpoint.aside:
         yield from _heading("set aside")
     told = Counter((item.rule, item.reason, item.until) for item in checkpoint.aside)

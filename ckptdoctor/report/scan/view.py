@@ -13,6 +13,7 @@ from ckptdoctor.report.wording import (
     beside_serving,
     counts,
     failure,
+    fault_lines,
     nothing_found,
     place,
     serving_rows,
@@ -61,7 +62,8 @@ class Aside:
 @dataclass(frozen=True)
 class CheckpointView:
     """One checkpoint. `verdict` is the sentence over its findings, or instead of them. `serving` are rows of release,
-    outcome, style and reason. `examination` is for what one format alone shows."""
+    outcome, style and reason. `faults` are sentences on what ckptdoctor itself got wrong.
+    `examination` is for what one format alone shows."""
 
     path: str
     title: str
@@ -72,6 +74,7 @@ class CheckpointView:
     serving: tuple[tuple[str, str, str, str], ...]
     serving_remark: str
     unjudged: tuple[Unjudged, ...]
+    faults: tuple[str, ...]
     aside: tuple[Aside, ...]
     commands: tuple[str, ...]
     examination: Examination
@@ -128,6 +131,7 @@ def _checkpoint(report: Report, examination: Examination) -> CheckpointView:
         serving=tuple((release, SERVED[out], OUTCOME_STYLE[out], why) for release, out, why in rows),
         serving_remark=beside_serving(examination),
         unjudged=tuple(unjudged(examination.skipped)),
+        faults=tuple(fault_lines(examination.faults)),
         aside=tuple(_aside(item) for item in examination.ignored),
         commands=examination.next_commands,
         examination=examination,

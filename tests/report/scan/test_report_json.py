@@ -51,6 +51,7 @@ def test_a_whole_report() -> None:
                 "plans": [],
                 "serving": [],
                 "caveats": [],
+                "faults": [],
                 "ignored": [],
                 "findings": [
                     {
