@@ -34,3 +34,20 @@ PICKLE_CLAIMS_ANYWAY = 64 * 1024 * 1024
 
 PICKLE_GATHERED = 512 * 1024 * 1024
 """Bytes of a tensor's storage that are held to gather the elements of one that is not stored row by row."""
+
+# --- lists of modules in quantisation configs ----------------------------------------------------------------------
+
+LIST_ENTRIES = 20_000
+"""Entries of a list of modules that are looked at; a longer one is read up to there."""
+
+PATTERNS = 1_000
+"""Patterns in one list of modules; what a list of more names is unknown."""
+
+PATTERN_LENGTH = 300
+"""Characters of one pattern in a list of modules; what a longer one names is unknown."""
+
+PATTERN_NAME = 160
+"""Characters of a name of a module that is compared with a list; a longer one is in no list."""
+
+PATTERN_STEPS = 500_000_000
+"""Steps that the entries of one list may take over all names: size of the program times length of the name."""
