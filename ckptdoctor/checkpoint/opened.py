@@ -17,6 +17,7 @@ from ckptdoctor.checkpoint.faults import Fault
 from ckptdoctor.checkpoint.folder import Folder
 from ckptdoctor.checkpoint.foreign import ForeignFile
 from ckptdoctor.checkpoint.jsonreader import JsonDocument
+from ckptdoctor.checkpoint.pickled.tensor import PickledTensor
 from ckptdoctor.checkpoint.weights import TOKENIZER_LIMIT, read_json_file
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.text import show
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["NUMPY_CODES", "Checkpoint"]
+__all__ = ["NUMPY_CODES", "Checkpoint", "widened"]
 
 VALUE_LIMIT = 8 * 1024 * 1024
 """Elements of a tensor whose values are read at most: far more than any vocabulary has."""
@@ -70,13 +71,12 @@ class Checkpoint:
     beside: tuple[str, ...] = ()
     beside_names: Known[tuple[str, ...]] | None = None
     _folder: Folder | None = None
-    _values: dict[str, Any] = field(default_factory=dict)
+    _values: dict[str, PickledTensor] = field(default_factory=dict)
     arrays: Mapping[str, Any] = field(default_factory=dict)
     omitted: frozenset[str] = frozenset()
     index_file: str | None = None
     second_copies: tuple[TensorInfo, ...] = ()
     rivals: tuple[str, ...] = ()
-    _value_files: dict[str, str] = field(default_factory=dict)
     foreign: tuple[ForeignFile, ...] = ()
     documents: Mapping[str, JsonDocument] = field(default_factory=dict)
 
@@ -120,13 +120,9 @@ class Checkpoint:
         """The names of all files and folders beside the weights."""
         return tuple(n for n in self._folder.names if n not in self.omitted) if self._folder else ()
 
-    def pickled(self, name: str) -> tuple[Any, Path | None] | None:
-        """The torch tensor (memory-mapped where the file can be) behind the tensor `name`, and the real file that it is
-        in; None for a tensor that is in no PyTorch file."""
-        stored = self.tensors[name].stored_as
-        if stored not in self._values:
-            return None
-        return self._values[stored], self.real_path(self._value_files[stored])
+    def pickled(self, name: str) -> PickledTensor | None:
+        """Where in its PyTorch file the tensor `name` stands; None for a tensor that is in none."""
+        return self._values.get(self.tensors[name].stored_as)
 
     def integers(self, name: str) -> Known[npt.NDArray[np.int64]]:
         """The values of the one-dimensional tensor `name`, as int64 (bool as 0 and 1; whole floats as integers).
@@ -161,10 +157,10 @@ class Checkpoint:
             return None
         if info.stored_as in self._values:
             try:
-                tensor = self._values[info.stored_as].detach()
-                return np.asarray(tensor.float() if info.dtype == "BF16" else tensor)
-            except (RuntimeError, TypeError, NotImplementedError):  # a sparse or meta tensor has no plain values
+                raw = b"".join(self._values[info.stored_as].pieces(VALUE_LIMIT))
+            except CannotExamineError:  # a sparse or meta tensor has no plain values, or the file has changed
                 return None
+            return widened(np.frombuffer(raw, dtype=code), info.dtype).reshape(info.shape)
         needed = info.elements * DTYPE_BITS[info.dtype] // 8
         if info.start is None or info.end is None or info.end - info.start != needed or self._folder is None:
             return None
@@ -173,5 +169,11 @@ class Checkpoint:
             raw = stream.read(needed)
         if len(raw) != needed:
             return None
-        array = np.frombuffer(raw, dtype=code)
-        return (array.astype(np.uint32) << 16).view(np.float32) if info.dtype == "BF16" else array
+        return widened(np.frombuffer(raw, dtype=code), info.dtype)
+
+
+def widened(stored: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
+    """Values as they are stored, those of bfloat16 (which numpy does not know) as float32."""
+    import numpy as np
+
+    return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32) if dtype == "BF16" else stored

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from ckptdoctor.checkpoint.by_address import open_remote
 from ckptdoctor.checkpoint.container import Header, TensorInfo, read_header
@@ -12,6 +11,7 @@ from ckptdoctor.checkpoint.faults import Fault, first_of_each
 from ckptdoctor.checkpoint.folder import Folder, locate
 from ckptdoctor.checkpoint.foreign import ForeignFile, foreign_files
 from ckptdoctor.checkpoint.opened import Checkpoint
+from ckptdoctor.checkpoint.pickled.tensor import PickledTensor
 from ckptdoctor.checkpoint.pickles import PickledTensors, read_pickle, torch_problem
 from ckptdoctor.checkpoint.remote import at_hub
 from ckptdoctor.checkpoint.weights import Weights, closed_weights, find_weights, read_json_file
@@ -123,8 +123,7 @@ def _open_pickles(path: str, folder: Folder, weights: Weights) -> Checkpoint:
     faults: list[Fault] = []
     tensors: dict[str, TensorInfo] = {}
     again: dict[str, list[TensorInfo]] = {}
-    values: dict[str, Any] = {}
-    places: dict[str, str] = {}
+    values: dict[str, PickledTensor] = {}
     rivals: list[str] = []
     nested: str | None = None
     others: tuple[str, ...] = ()
@@ -138,7 +137,6 @@ def _open_pickles(path: str, folder: Folder, weights: Weights) -> Checkpoint:
         nested, others = nested or pickled.nested_in, others or pickled.others
         for key, tensor in (pickled.values or {}).items():
             values.setdefault(key, tensor)
-            places.setdefault(key, name)
         rivals += pickled.rivals
         _join(tensors, pickled.tensors, again, faults)
     faults += _index_faults(weights, tensors, again, unread)
@@ -148,7 +146,7 @@ def _open_pickles(path: str, folder: Folder, weights: Weights) -> Checkpoint:
         names_sound=sound and _complete(weights), nested_in=nested, state_keys=others, _folder=folder, _values=values,
         index_file=weights.index.file if weights.index else None,
         second_copies=tuple(info for copies in again.values() for info in copies),
-        rivals=tuple(dict.fromkeys(rivals)), _value_files=places,
+        rivals=tuple(dict.fromkeys(rivals)),
     )  # fmt: skip
 
 

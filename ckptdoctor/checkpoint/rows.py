@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ckptdoctor.checkpoint.container import DTYPE_BITS, TensorInfo
-from ckptdoctor.checkpoint.opened import NUMPY_CODES, Checkpoint
+from ckptdoctor.checkpoint.opened import NUMPY_CODES, Checkpoint, widened
+from ckptdoctor.checkpoint.pickled.tensor import PickledTensor
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Known, Unknown
@@ -45,23 +46,12 @@ def read_rows(checkpoint: Checkpoint, info: TensorInfo, rows: npt.NDArray[np.int
     if info.name in checkpoint.arrays:
         return np.asarray(checkpoint.arrays[info.name]).reshape(height, width)[rows].astype(np.float32)
     held = checkpoint.pickled(info.name) if info.name in checkpoint.tensors else None
-    if held is not None:
-        return _of_torch(held[0], rows, unreadable)
     wanted, back = np.unique(rows, return_inverse=True)
     try:
-        stored = _stored(checkpoint, info, wanted)
+        stored = _stored(checkpoint, info, wanted) if held is None else _pickled(held, info, wanted)
     except (CannotExamineError, OSError):
         return unreadable
     return unreadable if stored is None else stored[back.reshape(-1)]
-
-
-def _of_torch(tensor: Any, rows: npt.NDArray[np.int64], unreadable: Unknown) -> Known[npt.NDArray[np.float32]]:
-    import numpy as np
-
-    try:
-        return np.asarray(tensor.detach()[[int(r) for r in rows]].float(), dtype=np.float32)
-    except (RuntimeError, TypeError, NotImplementedError):  # a sparse or meta tensor has no plain values
-        return unreadable
 
 
 def _stored(checkpoint: Checkpoint, info: TensorInfo, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float32] | None:
@@ -79,10 +69,23 @@ def _stored(checkpoint: Checkpoint, info: TensorInfo, rows: npt.NDArray[np.int64
             raw = stream.read((last - first) * row)
             if len(raw) != (last - first) * row:
                 return None
-            values = np.frombuffer(raw, dtype=NUMPY_CODES[info.dtype]).reshape(-1, width)
-            if info.dtype == "BF16":
-                values = (values.astype(np.uint32) << np.uint32(16)).view(np.float32)
-            out[first:last] = values
+            out[first:last] = widened(np.frombuffer(raw, dtype=NUMPY_CODES[info.dtype]), info.dtype).reshape(-1, width)
+    return out
+
+
+def _pickled(held: PickledTensor, info: TensorInfo, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    """The rows (ascending, each once) of a tensor in a PyTorch file. Raises `CannotExamineError`."""
+    import numpy as np
+
+    out = np.empty((len(rows), info.shape[1]), dtype=np.float32)
+    code = NUMPY_CODES[info.dtype]
+    if not held.in_one_piece:
+        whole = widened(np.frombuffer(held.rows(0, info.shape[0]), dtype=code), info.dtype)
+        out[:] = whole.reshape(info.shape)[rows]
+        return out
+    for first, last in _runs(rows):
+        raw = held.rows(int(rows[first]), last - first)
+        out[first:last] = widened(np.frombuffer(raw, dtype=code), info.dtype).reshape(-1, info.shape[1])
     return out
 
 

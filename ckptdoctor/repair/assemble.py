@@ -14,6 +14,7 @@ from ckptdoctor.publish.json_style import json_bytes
 from ckptdoctor.publish.pieces import Literal, OutputFile, Piece, Range, Zeros, whole
 from ckptdoctor.publish.tree import Entry, Tree
 from ckptdoctor.repair.edits import AddTensor, CopyTensor
+from ckptdoctor.repair.pickled import pieces_of
 from ckptdoctor.repair.receipt_reading import RECEIPT_NAME
 from ckptdoctor.repair.state import State, tensor_bytes
 
@@ -161,8 +162,6 @@ def _rows(edit: CopyTensor) -> Iterator[Range]:
 
 
 def _converted(state: State, old: str, new: str, tree: Tree) -> tuple[OutputFile, tuple[TensorInfo, ...]]:
-    from ckptdoctor.repair.pickled import pieces_of  # needs torch, which only those who have such a file have
-
     entry = tree.entry(old)
     infos = [info for info in state.checkpoint.tensors.values() if info.file == new]
     slots = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -111,8 +111,18 @@ def _same(row: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> boo
     return row.get("evidence") == other.get("evidence") and _alike(row["value"], other["value"])
 
 
-def _alike(value: object, other: object) -> bool:
-    """Whether two values are the same down to their types: 1 is no True here."""
+def _alike(value: Any, other: Any) -> bool:
+    """Whether two values are the same down to their types: 1 is no True here. What both share is not looked into."""
+    if value is other:
+        return True
+    if type(value) is not type(other):
+        return False
+    if isinstance(value, (list, tuple)):
+        return len(value) == len(other) and all(map(_alike, value, other))
+    if isinstance(value, dict):
+        return len(value) == len(other) and all(map(_alike, value.items(), other.items()))
+    if is_dataclass(value):
+        return value == other and all(_alike(getattr(value, f.name), getattr(other, f.name)) for f in fields(value))
     return bool(value == other) and repr(value) == repr(other)
 
 

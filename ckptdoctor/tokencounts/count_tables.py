@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ckptdoctor.checkpoint.jsonreader import read_json
+from ckptdoctor.checkpoint.pickled.plain import Other, PlainTensor
 from ckptdoctor.checkpoint.pickles import read_plain
 from ckptdoctor.text import listing, show
 from ckptdoctor.tokencounts.tally import ID_LIMIT, Tally
@@ -89,22 +90,23 @@ def _pickle(place: Path, tally: Tally) -> str:
         return "specforge" if isinstance(value, Counter) else "speculators"
     if isinstance(value, (list, tuple)):
         raise tally.refuse("holds a list, as token maps (--speculative-token-map) do, and no counts by id")
-    if hasattr(value, "numel"):
+    if isinstance(value, PlainTensor):
         return _tensor(value, tally)
-    raise tally.refuse(f"holds {show(type(value).__name__)}, and no counts")
+    raise tally.refuse(
+        f"holds {show(value.type_name if isinstance(value, Other) else type(value).__name__)}, and no counts"
+    )
 
 
-def _tensor(value: Any, tally: Tally) -> str:
-    if value.dim() != 1 or value.numel() > ID_LIMIT or str(value.layout) != "torch.strided" or value.is_meta:
+def _tensor(value: PlainTensor, tally: Tally) -> str:
+    import numpy as np
+
+    if value.dtype == "bool" or "complex" in value.dtype or value.dtype.startswith("q"):
+        raise tally.refuse(f"holds {show(value.dtype)} values, and no counts")
+    if value.array is None or len(value.shape) != 1 or value.shape[0] > ID_LIMIT:
         raise tally.refuse("holds a tensor that is no list of counts, one for each token")
-    if str(value.dtype) == "torch.bool" or value.is_complex() or value.is_quantized:
-        raise tally.refuse(f"holds {show(str(value.dtype).removeprefix('torch.'))} values, and no counts")
-    if value.numel() > 1 and value.unique().numel() == value.numel():
+    if value.shape[0] > 1 and len(np.unique(value.array)) == value.shape[0]:
         raise tally.refuse("no number in it comes twice: this is a list of token ids, and no counts")
-    import torch
-
-    floats = value.is_floating_point()
-    tally.add_counts(value.detach().to(torch.float64 if floats else torch.int64).numpy())
+    tally.add_counts(value.array.astype(np.float64 if value.array.dtype.kind == "f" else np.int64))
     return "npy"
 
 
@@ -112,7 +114,7 @@ def _mapping(value: dict[Any, Any], tally: Tally) -> None:
     if len(value) > ID_LIMIT:
         raise tally.refuse(f"counts {len(value)} tokens; no vocabulary has more than {ID_LIMIT}")
     for token, count in value.items():
-        if hasattr(count, "shape"):
+        if isinstance(count, PlainTensor):
             raise tally.refuse(f"holds tensors ({show(token, 60)}), and no counts")
         tally.add_pair(token, count)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.publish.pieces import Literal
+from ckptdoctor.text import show
 
 if TYPE_CHECKING:
     from ckptdoctor.vocab.building import BoolArray, IntArray
@@ -20,7 +21,12 @@ def torch_file(offsets: IntArray, mask: BoolArray) -> Literal:
 
     if why := torch_problem():
         raise CannotExamineError(f"--also specforge writes a PyTorch file: {why} (pip install 'ckptdoctor[torch]')")
-    import torch
+    try:
+        import torch
+    except Exception as error:  # noqa: BLE001 - a broken installation raises anything
+        raise CannotExamineError(
+            f"--also specforge writes a PyTorch file: torch cannot be imported ({show(error)})"
+        ) from None
 
     buffer = io.BytesIO()
     torch.save({"d2t": torch.from_numpy(offsets), "t2d": torch.from_numpy(mask)}, buffer)

@@ -158,7 +158,7 @@ def test_what_is_no_torch_file(
 def test_an_archive_that_unpacks_to_much_more_is_not_unpacked(tmp_path: Path, torch: ModuleType) -> None:  # noqa: ARG001
     with zipfile.ZipFile(tmp_path / "model.pt", "w", zipfile.ZIP_DEFLATED) as archive:
         with archive.open("x/data.pkl", "w") as stream:
-            for _ in range(pickles.INFLATED_LIMIT // 2**20 + 1):
+            for _ in range(pickles.PICKLE_INFLATED // 2**20 + 1):
                 stream.write(bytes(2**20))
         archive.writestr("x/version", "3")
     assert (tmp_path / "model.pt").stat().st_size < 2**20
@@ -172,14 +172,14 @@ def test_a_directory_of_an_archive_is_bounded(
     tmp_path: Path, torch: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.save({f"t{i}": torch.zeros(1) for i in range(9)}, tmp_path / "model.pt")
-    monkeypatch.setattr(pickles, "_DIRECTORY_LIMIT", 200)
+    monkeypatch.setattr(pickles, "PICKLE_DIRECTORY", 200)
     assert "directory of the archive is too large" in the_fault(tmp_path).detail
 
 
 @pytest.mark.torch
 def test_an_old_file_that_is_too_large_is_not_read(tmp_path: Path, torch: ModuleType) -> None:  # noqa: ARG001
     folder(tmp_path, model__pt=b"\x80\x02")
-    os.truncate(tmp_path / "model.pt", pickles.WHOLE_LIMIT + 1)
+    os.truncate(tmp_path / "model.pt", pickles.PICKLE_WHOLE + 1)
     with pytest.raises(CannotExamineError, match="has to be read whole"):
         open_checkpoint(str(tmp_path))
 

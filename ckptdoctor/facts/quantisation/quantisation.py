@@ -14,6 +14,7 @@ from ckptdoctor.facts.config import Config
 from ckptdoctor.facts.draft.draft import Draft
 from ckptdoctor.facts.knowledge import Knowledge
 from ckptdoctor.facts.quantisation.cover import Skipped, Split, Uncovered, find_skipped, find_splits, find_uncovered
+from ckptdoctor.facts.quantisation.patterns import TooMuchError
 from ckptdoctor.facts.quantisation.scales import Orphan, Unscaled, find_orphans, find_unscaled
 from ckptdoctor.facts.quantisation.scheme import Scheme
 from ckptdoctor.facts.quantisation.schemes import declared_in, read_schemes, same_effect
@@ -102,6 +103,22 @@ def describe_quantisation(
 ) -> Quantisation | None:
     """None where neither the draft nor its target has to do with quantisation. Never raises for any content."""
     schemes = read_schemes(checkpoint, known)
+    try:
+        return _described(checkpoint, config, draft, target, known, schemes)
+    except TooMuchError:
+        # What such lists name is not known.
+        opaque = tuple(replace(scheme, opaque=True) for scheme in schemes)
+        return _described(checkpoint, config, draft, target, known, opaque)
+
+
+def _described(
+    checkpoint: Checkpoint,
+    config: Config,
+    draft: Draft,
+    target: Target | None,
+    known: Knowledge,
+    schemes: tuple[Scheme, ...],
+) -> Quantisation | None:
     trusted = checkpoint.names_sound
     every = gather(checkpoint.tensors) if trusted else {}
     quantised = next((m for m in every.values() if m.is_packed), None)

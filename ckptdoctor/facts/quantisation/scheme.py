@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from ckptdoctor.facts.quantisation.patterns import names_module
+from ckptdoctor.facts.quantisation.patterns import Named, named
 
 __all__ = ["Method", "Scheme", "engine_name", "fused_name"]
 
@@ -83,13 +84,27 @@ class Scheme:
         return f"{self.place} of {self.file}" if self.place else self.file
 
     def spared_by(self, module: str) -> tuple[str, ...]:
-        """The engines (ids of contracts) in which the lists leave `module` alone, by its name as it stands here."""
-        if self.targets is not None and not any(names_module(self.targets, n, "suffix") for n in _called(module)):
+        """The engines (ids of contracts) in which the lists leave `module` alone, by its name as it stands here.
+
+        Raises `TooMuchError` when that takes more steps than any list in use.
+        """
+        if self._targets is not None and not any(self._targets.names(n) for n in _called(module)):
             return tuple(self.rules.compares)
-        if self.prefixes is not None and not module.startswith(self.prefixes):
+        if self._prefixes is not None and not self._prefixes.names(module):
             return tuple(self.rules.compares)
-        rows = self.rules.compares.items()
-        return tuple(engine for engine, style in rows if names_module(self.entries, module, style))
+        return tuple(engine for engine, style in self.rules.compares.items() if self._named[style].names(module))
+
+    @cached_property
+    def _named(self) -> dict[str, Named]:
+        return {style: named(self.entries, style) for style in dict.fromkeys(self.rules.compares.values())}
+
+    @cached_property
+    def _targets(self) -> Named | None:
+        return None if self.targets is None else named(self.targets, "suffix")
+
+    @cached_property
+    def _prefixes(self) -> Named | None:
+        return None if self.prefixes is None else named(self.prefixes, "prefix")
 
 
 def engine_name(name: str) -> str:

@@ -9,11 +9,9 @@ from ckptdoctor.checkpoint import Checkpoint, JsonDocument
 from ckptdoctor.facts.knowledge import Knowledge
 from ckptdoctor.facts.quantisation.patterns import readable
 from ckptdoctor.facts.quantisation.scheme import _CLASSES, Method, Scheme
+from ckptdoctor.limits import LIST_ENTRIES
 
 __all__ = ["declared_in", "read_schemes", "same_effect", "scheme_of"]  # fmt: skip
-
-MOST_ENTRIES = 20_000
-"""Entries of a list that are looked at, whatever a config holds."""
 
 
 def read_schemes(checkpoint: Checkpoint, known: Knowledge) -> tuple[Scheme, ...]:
@@ -51,6 +49,7 @@ def scheme_of(raw: Mapping[str, Any], file: str, place: str, line: int | None, k
         return None
     key, entries = _list(body, method)
     groups = _groups(body)
+    targets = _targets(body, groups)
     bits, group = _common(groups, body)
     prefix = f"{place}." if place else ""
     nested = "quantization." if isinstance(inner, dict) and key is not None and key in inner else ""
@@ -64,13 +63,13 @@ def scheme_of(raw: Mapping[str, Any], file: str, place: str, line: int | None, k
         weights=_quantises_weights(body, method, algorithm, groups),
         list_key=None if key is None else f"{prefix}{nested}{key}",
         entries=entries,
-        targets=_targets(body, groups),
+        targets=targets,
         prefixes=_prefixes(body),
         bits=bits,
         group=group,
         block=_block(body),
         quantises_head=method.head == "always" or (method.head == "flag" and body.get("lm_head") is True),
-        opaque=not all(readable(e) for e in entries),
+        opaque=not readable(entries) or (targets is not None and not readable(targets)),
         rules=method,
     )
 
@@ -126,7 +125,7 @@ def _list(body: Mapping[str, Any], method: Method) -> tuple[str | None, tuple[st
         names: Iterable[Any] = (k for k, v in value.items() if isinstance(v, dict) and _plain_bits(v))
     else:
         names = value
-    return key, tuple(str(name) for name in list(names)[:MOST_ENTRIES] if isinstance(name, str))
+    return key, tuple(str(name) for name in list(names)[:LIST_ENTRIES] if isinstance(name, str))
 
 
 def _plain_bits(row: Mapping[str, Any]) -> bool:
@@ -144,7 +143,7 @@ def _targets(body: Mapping[str, Any], groups: list[Mapping[str, Any]]) -> tuple[
     """The names that the scheme is for; None for all linear modules, or where classes are named that say nothing."""
     layers = body.get("quantized_layers")
     if isinstance(layers, dict):
-        return tuple(name for name in list(layers)[:MOST_ENTRIES] if isinstance(name, str))
+        return tuple(name for name in list(layers)[:LIST_ENTRIES] if isinstance(name, str))
     found: list[str] = []
     for row in groups:
         listed = row.get("targets")
@@ -152,7 +151,7 @@ def _targets(body: Mapping[str, Any], groups: list[Mapping[str, Any]]) -> tuple[
         if not names or any(t in _CLASSES or ("." not in t and not t.startswith("re:")) for t in names):
             return None
         found += names
-    return tuple(found[:MOST_ENTRIES]) if found and all(readable(t) for t in found) else None
+    return tuple(found[:LIST_ENTRIES]) if found else None
 
 
 def _prefixes(body: Mapping[str, Any]) -> tuple[str, ...] | None:
@@ -160,7 +159,7 @@ def _prefixes(body: Mapping[str, Any]) -> tuple[str, ...] | None:
     raw = body.get("block_name_to_quantize") or body.get("to_quant_block_names")
     names = raw.split(",") if isinstance(raw, str) else raw if isinstance(raw, list) else []
     flat = [n.strip() for item in names for n in (item if isinstance(item, list) else [item]) if isinstance(n, str)]
-    return tuple(n for n in flat[:MOST_ENTRIES] if n) or None
+    return tuple(n for n in flat[:LIST_ENTRIES] if n) or None
 
 
 def _count(value: Any) -> int | None:

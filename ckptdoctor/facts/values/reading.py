@@ -1,7 +1,7 @@
 """Values of tensors in small pieces: each byte is read once, into buffers that are used again.
 
 Memory does not depend on the size of a tensor. Tensors of safetensors files are read by their place in the file, those
-of PyTorch files through torch's map of the file, and those that a repair would write from memory.
+of PyTorch files too, without torch, and those that a repair would write from memory.
 """
 
 from __future__ import annotations
@@ -115,7 +115,11 @@ class Reader:
             return
         held = self._checkpoint.pickled(info.name) if info.name in self._checkpoint.tensors else None
         if held is not None:
-            yield from self._of_torch(held[0], info, width, step)
+            first = 0
+            for raw in held.pieces(step):
+                told(len(raw))
+                yield self._piece(raw, info.dtype, first, width)
+                first += step
             return
         if info.start is None:
             raise CannotExamineError("values that stand nowhere")
@@ -167,19 +171,6 @@ class Reader:
         for first in range(0, info.elements, step):
             part = stored[first : first + step]
             yield Piece(first, width, part, self._decoded(part, info.dtype))
-
-    def _of_torch(self, tensor: Any, info: TensorInfo, width: int, step: int) -> Iterator[Piece]:
-        import torch
-
-        size = DTYPE_BITS[info.dtype] // 8
-        try:
-            flat = tensor.detach().reshape(-1)
-            for first in range(0, info.elements, step):
-                part = flat[first : first + step].contiguous().view(torch.uint8)
-                told(len(part))
-                yield self._piece(part.numpy(), info.dtype, first, width)
-        except (RuntimeError, TypeError, NotImplementedError, AssertionError):  # sparse, meta, quantised
-            raise CannotExamineError(f"no plain values of {size} bytes") from None
 
 
 def _eight_bits(dtype: str) -> Floats:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ckptdoctor.checkpoint.jsonreader import read_json
+from ckptdoctor.checkpoint.pickled.plain import Other, PlainTensor
 from ckptdoctor.checkpoint.pickles import read_plain
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts.vocabulary.id_list import Violation, order_of, outside_of, repeats_of
@@ -165,19 +166,8 @@ def _content(place: Path, name: str) -> tuple[str, Any]:
 
 
 def _plain(content: Any) -> Any:
-    """A tensor as an array (bfloat16 as float32), anything else as it is."""
-    import sys
-
-    torch = sys.modules.get("torch")  # without it nothing here is a tensor
-    if torch is None:
-        return content
-
-    if not isinstance(content, torch.Tensor):
-        return content
-    try:
-        return (content.float() if content.dtype == torch.bfloat16 else content).detach().numpy()
-    except (RuntimeError, TypeError):  # a sparse, quantised or otherwise strange tensor
-        return None
+    """A tensor as an array (bfloat16 as float32; None for one that has no plain values), anything else as it is."""
+    return content.array if isinstance(content, PlainTensor) else content
 
 
 def _describe(source: str, form: str, content: Any, size: Known[int]) -> TokenMap:
@@ -209,7 +199,8 @@ def _numbers(content: Any) -> tuple[npt.NDArray[Any] | None, str]:
         name = show(content.dtype) if kind is None else kind if kind == "BOOL" else f"{kind}{content.itemsize * 8}"
         return (None if kind is None or content.ndim == 0 else np.asarray(content)), name
     if not isinstance(content, (list, tuple)):
-        return None, "dictionary" if isinstance(content, dict) else show(type(content).__name__)
+        kind = content.type_name if isinstance(content, Other) else type(content).__name__
+        return None, "dictionary" if isinstance(content, dict) else show(kind)
     try:
         array = np.array(content)
     except (ValueError, OverflowError, TypeError):

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ckptdoctor.checkpoint import Checkpoint, TensorInfo
 from ckptdoctor.checkpoint.container import DTYPE_BITS
+from ckptdoctor.checkpoint.pickled.tensor import PickledTensor
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts import Facts
 from ckptdoctor.facts.target_weights import find_target_weights
@@ -78,7 +79,7 @@ def _part(checkpoint: Checkpoint, part: Part) -> Tensor:
     if info.name in checkpoint.arrays:
         whole: Any = torch.from_numpy(checkpoint.arrays[info.name].copy()).reshape(info.shape)
     elif held is not None:
-        whole = held[0]
+        return _pickled(held, part)
     else:
         return _stored(checkpoint, part)
     try:
@@ -86,6 +87,18 @@ def _part(checkpoint: Checkpoint, part: Part) -> Tensor:
         return rows.to(torch.float32, copy=True).contiguous()
     except (RuntimeError, TypeError, NotImplementedError) as error:  # a sparse or meta tensor has no plain values
         raise CannotExamineError(f"the values of {show(info.name)} cannot be read") from error
+
+
+def _pickled(held: PickledTensor, part: Part) -> Tensor:
+    """The part by its bytes in a PyTorch file."""
+    try:
+        count = part.shape[0] if part.shape else 1
+        data = bytearray(held.rows(part.first or 0, count) if part.shape else b"".join(held.pieces(1)))
+    except CannotExamineError as error:  # a sparse or meta tensor has no plain values
+        raise CannotExamineError(f"the values of {show(part.info.name)} cannot be read") from error
+    if not data:
+        return torch.zeros(part.shape)
+    return torch.frombuffer(data, dtype=getattr(torch, _TORCH[part.info.dtype])).to(torch.float32).reshape(part.shape)
 
 
 def _stored(checkpoint: Checkpoint, part: Part) -> Tensor:

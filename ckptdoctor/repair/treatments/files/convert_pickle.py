@@ -8,7 +8,6 @@ from __future__ import annotations
 from ckptdoctor.checkpoint.container import DTYPE_BITS
 from ckptdoctor.publish.shards import INDEX_NAME, lost_member, safetensors_name
 from ckptdoctor.repair.edits import ConvertPickle, DropTensor, Edit, OmitFile, RewriteIndex
-from ckptdoctor.repair.pickled import same_view, unplain
 from ckptdoctor.repair.plan.case import Case, Proposed, RefusedError
 
 __all__ = ["propose"]
@@ -44,7 +43,7 @@ def _refuse_tensors(case: Case) -> None:
         if info.dtype not in DTYPE_BITS:
             raise RefusedError("dtype", name=name, dtype=info.dtype)
         found = case.checkpoint.pickled(name)
-        why = unplain(found[0]) if found is not None else "it is not in the file"
+        why = found.problem if found is not None else "it is not in the file"
         if why is not None:
             raise RefusedError("no_bytes", name=name, reason=why)
 
@@ -85,4 +84,4 @@ def _tied(case: Case) -> tuple[Edit, ...]:
     if len(heads) != 1 or len(bases) != 1:
         return ()
     head, base = case.checkpoint.pickled(heads[0]), case.checkpoint.pickled(bases[0])
-    return (DropTensor(heads[0]),) if head and base and same_view(head[0], base[0]) else ()
+    return (DropTensor(heads[0]),) if head and base and head.same_view(base) else ()
