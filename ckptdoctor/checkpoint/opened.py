@@ -45,7 +45,8 @@ class Checkpoint:
 
     `path` is what the person named; `root` the folder. `tensors` maps stored names to what the
     headers say, in stored order. `whole_folder` is False when a single file was named. `names_sound`
-    is False when a header is damaged, so that names and shapes prove nothing. `nested_in` is the key
+    is False when a header is damaged or two files hold a tensor in two shapes: names and shapes prove nothing then.
+    `nested_in` is the key
     of a trainer's state that the tensors sit in, if any. `beside_names` are the names in a pickle that
     lies beside the safetensors: None if there is none, unknown without torch. `index_file` is the name of
     the index, if there is one. `second_copies` are the tensors whose name an earlier file has already.
@@ -127,10 +128,13 @@ class Checkpoint:
     def integers(self, name: str) -> Known[npt.NDArray[np.int64]]:
         """The values of the one-dimensional tensor `name`, as int64 (bool as 0 and 1; whole floats as integers).
 
-        Unknown when the bytes cannot be read, are too many, or are no whole numbers.
+        Unknown when the bytes cannot be read, are too many, or are no whole numbers, and where another file holds the
+        tensor with other bytes: which of the two an engine keeps depends on the order in which it reads.
         """
         import numpy as np
 
+        if name not in self.arrays and self._disputed(name):
+            return Unknown(f"which of the files that hold {show(name)} counts")
         array = self._stored(name)
         if array is None:
             return Unknown(f"readable values of {show(name)}")
@@ -144,6 +148,20 @@ class Checkpoint:
         if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
             return Unknown(f"values of {show(name)} that fit 64 bits")
         return array.astype(np.int64)
+
+    def _disputed(self, name: str) -> bool:
+        """Whether another file holds the tensor `name` too, and not proven to be the same byte by byte."""
+        first = self.tensors[name]
+        copies = [info for info in self.second_copies if info.name == first.stored_as]
+        return bool(copies) and any(self._raw(info) is None or self._raw(info) != self._raw(first) for info in copies)
+
+    def _raw(self, info: TensorInfo) -> tuple[str, tuple[int, ...], bytes] | None:
+        """Dtype, shape and bytes of a small tensor of a safetensors file; None where they cannot be read."""
+        if info.start is None or info.end is None or info.elements > VALUE_LIMIT or self._folder is None:
+            return None
+        with self._folder.open(info.file) as stream:
+            stream.seek(info.start)
+            return info.dtype, info.shape, stream.read(info.end - info.start)
 
     def _stored(self, name: str) -> npt.NDArray[Any] | None:
         """The tensor as stored (bfloat16 widened); None when its bytes are damaged, too many or no plain numbers."""

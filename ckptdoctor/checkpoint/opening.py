@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -112,8 +113,8 @@ def _open_safetensors(path: str, folder: Folder, weights: Weights) -> Checkpoint
     return Checkpoint(
         path=path, root=folder.root, whole_folder=True, kind="safetensors", files=weights.files,
         size=sum(folder.size(n) for n in weights.files), tensors=tensors, faults=tuple(faults), config=None,
-        names_sound=sound and _complete(weights), metadata=metadata, beside=weights.beside,
-        beside_names=_beside(folder, weights), _folder=folder,
+        names_sound=sound and _complete(weights) and not _contested(tensors, again), metadata=metadata,
+        beside=weights.beside, beside_names=_beside(folder, weights), _folder=folder,
         index_file=weights.index.file if weights.index else None,
         second_copies=tuple(info for copies in again.values() for info in copies),
     )  # fmt: skip
@@ -143,7 +144,8 @@ def _open_pickles(path: str, folder: Folder, weights: Weights) -> Checkpoint:
     return Checkpoint(
         path=path, root=folder.root, whole_folder=True, kind="pickle", files=weights.files,
         size=sum(folder.size(n) for n in weights.files), tensors=tensors, faults=tuple(faults), config=None,
-        names_sound=sound and _complete(weights), nested_in=nested, state_keys=others, _folder=folder, _values=values,
+        names_sound=sound and _complete(weights) and not _contested(tensors, again), nested_in=nested,
+        state_keys=others, _folder=folder, _values=values,
         index_file=weights.index.file if weights.index else None,
         second_copies=tuple(info for copies in again.values() for info in copies),
         rivals=tuple(dict.fromkeys(rivals)),
@@ -157,15 +159,27 @@ def _join(
     faults: list[Fault],
 ) -> None:
     """Add the tensors of one more file; a name that is there already keeps its first file, `again` has the others."""
-    twice = []
+    twice: dict[bool, list[tuple[TensorInfo, TensorInfo]]] = {}
     for info in more:
         first = tensors.setdefault(info.name, info)
         if first.file != info.file:
             again.setdefault(info.name, []).append(info)
-            twice.append(first)
-    if twice:
-        name, file = twice[0].name, twice[0].file
-        faults.append(Fault("tensor_in_two_files", more[0].file, tensor=name, other=file, count=len(twice)))
+            twice.setdefault(first.shape == info.shape, []).append((first, info))
+    for alike, pairs in twice.items():
+        first, second = pairs[0]
+        fault = Fault("tensor_in_two_files", second.file, tensor=first.name, other=first.file, count=len(pairs))
+        if not alike:
+            found = replace(
+                fault, kind="tensor_of_two_shapes", expected=str(list(first.shape)), found=str(list(second.shape))
+            )
+            faults.append(found)
+        else:
+            faults.append(fault)
+
+
+def _contested(tensors: dict[str, TensorInfo], again: dict[str, list[TensorInfo]]) -> bool:
+    """Whether two files hold a tensor in two shapes: then neither says what the checkpoint's sizes are."""
+    return any(info.shape != tensors[name].shape for name, copies in again.items() for info in copies)
 
 
 def _complete(weights: Weights) -> bool:

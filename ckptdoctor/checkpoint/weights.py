@@ -1,7 +1,8 @@
 """Which files of a folder are its weights, and what the index says about them.
 
 Engines open `*.safetensors` of the folder itself and prefer it to `*.bin`; the EAGLE reference
-takes `pytorch_model.bin` first. An index names shards; without one, all loose shards count.
+takes `pytorch_model.bin` first. An index names shards; without one, all that loaders open counts, whatever it is called
+(`weight_files` in rules/facts/formats.yaml).
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from ckptdoctor.checkpoint.foreign import format_of, ir_binaries
 from ckptdoctor.checkpoint.jsonreader import CONFIG_LIMIT, JsonDocument, read_json
 from ckptdoctor.checkpoint.remote import HEAD_LIMIT
 from ckptdoctor.checkpoint.strange import LFS_CAUSE, LFS_MAGIC
+from ckptdoctor.resources import shipped
 
-__all__ = ["TOKENIZER_LIMIT", "Weights", "closed_weights", "find_weights", "read_json_file"]
+__all__ = ["TOKENIZER_LIMIT", "Weights", "closed_weights", "find_weights", "is_weight_file", "read_json_file"]
 
 TOKENIZER_LIMIT = 128 * 1024 * 1024
 """Bytes of a tokenizer.json that is opened; only its first part is parsed."""
@@ -27,11 +29,6 @@ TOKENIZER_LIMIT = 128 * 1024 * 1024
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<number>[0-9]{5})-of-(?P<total>[0-9]{5})(?P<end>\.safetensors|\.bin)", re.DOTALL)
 # What accelerate's save_state writes for the second, third… model that a trainer prepared.
 _NUMBERED = re.compile(r"(?P<stem>model|pytorch_model)_[0-9]{1,3}(?P<end>\.safetensors|\.bin)")
-# What trainers leave beside the weights, in the same format, and what is a second copy by design.
-_LEFTOVERS = re.compile(
-    r"^(optimizer|scheduler|training_args|rng_state|random_states|scaler|sampler|dataloader)|"
-    r"^(consolidated|adapter_model|tokenizer)\b.*"
-)
 _PICKLES = (".bin", ".pt", ".pth")
 
 
@@ -97,9 +94,9 @@ def find_weights(folder: Folder, only: str | None = None) -> Weights | None:
         return None
     # Links that lead out are faults of the folder from here on, even where nothing is opened later.
     names = [name for name in folder.names if folder.path(name) is not None]
-    safetensors = [n for n in names if n.endswith(".safetensors")]
+    safetensors = [n for n in names if _named("safetensors", "opened", n)]
     compiled = ir_binaries(folder.names)
-    pickles = [n for n in names if n.endswith(_PICKLES) and not _LEFTOVERS.match(n) and n not in compiled]
+    pickles = [n for n in names if _is_pickle(n) and n not in compiled]
     kinds = [_kind(only.removesuffix(".index.json"))] if only else ["safetensors", "pickle"]
     if "safetensors" in kinds:
         index_name = only or _index_of(names, ".safetensors")
@@ -117,9 +114,21 @@ def find_weights(folder: Folder, only: str | None = None) -> Weights | None:
 
 def closed_weights(folder: Folder) -> list[str]:
     """Weight files of the folder that may not be opened: broken links, links that lead out, pipes."""
-    return [
-        f.file for f in folder.faults if f.file.endswith((".safetensors", *_PICKLES)) and not _LEFTOVERS.match(f.file)
-    ]
+    return [f.file for f in folder.faults if is_weight_file(f.file)]
+
+
+def is_weight_file(name: str) -> bool:
+    """Whether a loader that finds a file of this name in a folder without an index opens it as weights."""
+    return _named("safetensors", "opened", name) or _is_pickle(name)
+
+
+def _is_pickle(name: str) -> bool:
+    return _named("pickles", "opened", name) and not _named("pickles", "left", name)
+
+
+def _named(kind: str, what: str, name: str) -> bool:
+    """Whether `name` fits the pattern `what` of weight files of the kind `kind`."""
+    return bool(re.search(shipped("facts/formats")["weight_files"][kind][what], name))
 
 
 def _kind(name: str) -> str:
@@ -143,16 +152,14 @@ def _with_index(
 ) -> Weights:
     index = read_json_file(folder, index_name) if index_name else None
     if index is None or index_name is None:
-        usual = [n for n in files if not _LEFTOVERS.match(n)] or files
-        return Weights(kind, tuple(usual), None, {}, beside, tuple(_series_faults(usual)))
+        return Weights(kind, tuple(files), None, {}, beside, tuple(_series_faults(files)))
     faults = list(index.faults)
     mapping: Any = index.object.get("weight_map")
     if not isinstance(mapping, dict) or not mapping or not all(isinstance(v, str) for v in mapping.values()):
         if index.readable:
             why = "weight_map is missing or empty, or does not map names to files"
             faults.append(Fault("index_malformed", index_name, offset=0, detail=why))
-        usual = [n for n in files if not _LEFTOVERS.match(n)] or files
-        return Weights(kind, tuple(usual), index, {}, beside, tuple(faults))
+        return Weights(kind, tuple(files), index, {}, beside, tuple(faults))
     named: dict[str, str] = {}
     uses = Counter(mapping.values())
     for tensor, file in mapping.items():
@@ -167,7 +174,7 @@ def _with_index(
             faults.append(replace(missing, count=uses[file]))
         else:
             present.append(file)
-    stray = [n for n in files if n not in named and not _LEFTOVERS.match(n)]
+    stray = [n for n in files if n not in named and not _named("safetensors", "beside_index", n)]
     faults += [Fault("file_not_in_index", n, other=index_name) for n in stray]
     safe = {t: f for t, f in mapping.items() if is_plain_name(f)}
     return Weights(kind, tuple(sorted(present)), index, safe, beside, tuple(faults))

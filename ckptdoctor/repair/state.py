@@ -130,7 +130,9 @@ class State:
         match edit:
             case DropTensor(name, str(file)):
                 state = self._without_faults(lambda f: f.kind == "tensor_in_two_files" and f.file == file)
-                return replace(state, second_copies=self.second_copies | {(file, name)})
+                left = tuple(i for i in state.checkpoint.second_copies if (i.file, i.name) != (file, name))
+                checkpoint = replace(state.checkpoint, second_copies=left)
+                return replace(state, checkpoint=checkpoint, second_copies=self.second_copies | {(file, name)})
             case SetConfig(key, value, file):
                 return self._with_json(file, with_value(self.value(file), key.split("."), value))
             case RemoveConfig(key, file):

@@ -184,12 +184,26 @@ def test_names_that_only_look_like_a_series(tmp_path: Path, name: str) -> None:
     assert "shard_missing" not in [f.kind for f in faults(tmp_path)]
 
 
-def test_leftovers_of_a_trainer_are_no_weights(tmp_path: Path) -> None:
-    root = folder(tmp_path, model__safetensors=sound("a"), optimizer__safetensors=sound("x"), rng_state__pth=b"x")
+def test_leftovers_of_a_trainer_are_no_weights_where_no_loader_reads_them(tmp_path: Path) -> None:
+    root = folder(tmp_path, model__safetensors=sound("a"), optimizer__bin=b"x", rng_state__pth=b"x")
     checkpoint = open_checkpoint(str(root))
     assert (checkpoint.files, checkpoint.faults) == (("model.safetensors",), ())
     alone = folder(tmp_path / "alone", adapter_model__safetensors=sound("x"))
     assert open_checkpoint(str(alone)).files == ("adapter_model.safetensors",)
+
+
+@pytest.mark.parametrize(
+    "name", ["scheduler", "sampler-1", "optimizer", "adapter_model", "tokenizer", "consolidated", "a"]
+)
+def test_without_an_index_every_safetensors_file_is_loaded(name: str, tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(sound("a"))
+    (tmp_path / f"{name}.safetensors").write_bytes(sound("x"))
+    checkpoint = open_checkpoint(str(tmp_path))
+    assert checkpoint.files == tuple(sorted((f"{name}.safetensors", "model.safetensors")))
+    assert set(checkpoint.tensors) == {"a", "x"}
+    (tmp_path / "model.safetensors.index.json").write_text(index(a="model.safetensors"))
+    checkpoint = open_checkpoint(str(tmp_path))
+    assert (checkpoint.files, set(checkpoint.tensors)) == (("model.safetensors",), {"a"})
 
 
 def test_a_pointer_in_place_of_weights_and_config(tmp_path: Path) -> None:

@@ -128,8 +128,10 @@ class Treatment:
     `serves` says of which engines it claims something that their plans have to bear out: those that were `named`, or,
     where none was, the `newest` releases; `""` for one that claims nothing. What a finding says of an engine is always
     such a claim. `proof` is the part of a plan that has to be executed to bear it out, where the finding was only read:
-    `loading`, or `everything`. `rests_on` are facts that it goes by beside those of the rule. `home` is the file of
-    rules/repair that describes it, and the folder of its code.
+    `loading`, or `everything`.
+    `rests_on` are facts that it goes by beside those of the rule. `measures` says that what it writes comes from stored
+    tensors, so that it is refused while two files hold one of them. `home` is the file of rules/repair that describes
+    it, and the folder of its code.
     """
 
     name: str
@@ -140,4 +142,5 @@ class Treatment:
     serves: str = ""
     proof: str = "everything"
     rests_on: tuple[str, ...] = ()
+    measures: bool = False
     home: str = ""

@@ -25,6 +25,10 @@ def proposed(case: Case, finding: Finding, earlier: Earlier) -> Proposal | Refus
     if fix is None:
         return None
     treatment = treatments()[fix.treatment]
+    if treatment.measures and (twice := case.checkpoint.second_copies):
+        first = case.checkpoint.tensors.get(twice[0].name)
+        files = {"first": show(first.file if first else "another file"), "second": show(twice[0].file)}
+        return Refusal(fix.treatment, said("two_files", name=show(twice[0].name), **files), (finding.rule,))
     try:
         result = code_of(fix.treatment)(replace(case, finding_engines=finding.engines), **fix.arguments)
     except RefusedError as refused:

@@ -31,6 +31,7 @@ def treatments() -> Mapping[str, Treatment]:
             serves=row.get("serves", ""),
             proof=row.get("proof", "everything"),
             rests_on=tuple(row.get("rests_on", ())),
+            measures=row.get("measures", False),
             home=home,
         )
         for home, row in rows

@@ -33,7 +33,7 @@ def propose(case: Case) -> Proposed:
     missing = next((f.other or f.file for f in checkpoint.faults if f.kind in _MISSING), lost_member(checkpoint.files))
     if missing is not None:
         raise RefusedError("missing", name=missing)
-    twice = next((f for f in checkpoint.faults if f.kind == "tensor_in_two_files"), None)
+    twice = next((f for f in checkpoint.faults if f.kind in ("tensor_in_two_files", "tensor_of_two_shapes")), None)
     if twice is not None:
         raise RefusedError("twice", name=twice.tensor)
     damaged = next((f.file for f in checkpoint.faults if f.file in checkpoint.files and _is_damage(f.kind)), None)
