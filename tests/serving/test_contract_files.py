@@ -85,7 +85,7 @@ def _variants(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _literals() -> frozenset[str]:
     """Every text in the code of ckptdoctor.serving that is no docstring."""
     texts: set[str] = set()
-    for path in Path(ckptdoctor.serving.__file__).parent.glob("*.py"):
+    for path in Path(ckptdoctor.serving.__file__).parent.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         prose = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
         texts |= {
