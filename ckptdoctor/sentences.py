@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ckptdoctor.resources import shipped
+from ckptdoctor.text import numbers
 
 __all__ = ["Sentences", "numbers"]
 
@@ -28,8 +29,3 @@ class Sentences:
         for key in keys:
             text = text[key]
         return str(text).format_map(values)
-
-
-def numbers(values: Any) -> str:
-    """`[2, 30, 58]`."""
-    return f"[{', '.join(str(v) for v in values)}]"

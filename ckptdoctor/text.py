@@ -8,9 +8,9 @@ hide characters into visible escapes.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-__all__ = ["LIMIT", "listing", "plural", "show"]
+__all__ = ["LIMIT", "listing", "numbers", "plural", "show"]
 
 LIMIT = 160
 """Characters of one foreign value that a message carries at most."""
@@ -54,6 +54,12 @@ def listing(items: Iterable[object], limit: int = 4) -> str:
     if len(values) == 1:
         return values[0]
     return f"{', '.join(values[:-1])} and {values[-1]}"
+
+
+def numbers(values: Sequence[object], limit: int = 64) -> str:
+    """`[2, 30, 58]`, or the first `limit` of them and how many more there are."""
+    more = f", … {len(values) - limit:,} more" if len(values) > limit else ""
+    return f"[{', '.join(show(value, 40) for value in values[:limit])}{more}]"
 
 
 def plural(count: int, singular: str, several: str | None = None) -> str:

@@ -18,6 +18,7 @@ from ckptdoctor.checkpoint.folder import Folder
 from ckptdoctor.checkpoint.foreign import ForeignFile
 from ckptdoctor.checkpoint.jsonreader import JsonDocument
 from ckptdoctor.checkpoint.pickled.tensor import PickledTensor
+from ckptdoctor.checkpoint.quiet import quiet
 from ckptdoctor.checkpoint.weights import TOKENIZER_LIMIT, read_json_file
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.text import show
@@ -125,6 +126,7 @@ class Checkpoint:
         """Where in its PyTorch file the tensor `name` stands; None for a tensor that is in none."""
         return self._values.get(self.tensors[name].stored_as)
 
+    @quiet
     def integers(self, name: str) -> Known[npt.NDArray[np.int64]]:
         """The values of the one-dimensional tensor `name`, as int64 (bool as 0 and 1; whole floats as integers).
 
@@ -141,8 +143,7 @@ class Checkpoint:
         array = array.reshape(-1)
         if array.dtype.kind == "f":
             wide = array.astype(np.float64)
-            with np.errstate(invalid="ignore"):
-                whole = np.isfinite(wide) & (wide == np.floor(wide)) & (np.abs(wide) < 2.0**53)
+            whole = np.isfinite(wide) & (wide == np.floor(wide)) & (np.abs(wide) < 2.0**53)
             if not bool(whole.all()):
                 return Unknown(f"whole numbers in {show(name)}")
         if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ckptdoctor.launch.engines import EngineLine, engine_lines
 from ckptdoctor.launch.words import Command, Word, commands_of
@@ -11,8 +11,9 @@ from ckptdoctor.launch.words import Command, Word, commands_of
 __all__ = ["chosen_command", "release_in", "speaks_of_drafts"]
 
 _SHELL_STRING = re.compile(r"-[a-z]*c")
+_NAME = re.compile(r"[\w./-]+")
+_TAG = re.compile(r":[\w.+-]+")
 _NESTED = 3
-_COMMANDS_LIMIT = 4096
 _TEXT_LIMIT = 64 * 1024
 
 
@@ -40,7 +41,7 @@ def chosen_command(
 def _commands(text: str, script: bool, depth: int) -> list[tuple[Command, str]]:
     """Every command, each followed by those in the words that a shell is told to run (`sh -c "…"`)."""
     found: list[tuple[Command, str]] = []
-    for command in commands_of(text, comments=script)[:_COMMANDS_LIMIT]:
+    for command in commands_of(text, comments=script):
         found.append((command, text))
         before = ""
         for word in command.words:
@@ -99,5 +100,16 @@ def release_in(text: str, line: EngineLine | None) -> str | None:
     """The release of the engine that the tag of a container image in the text names."""
     if line is None or not line.raw["images"]:
         return None
-    found = (line.release_of(word) for word in re.findall(r"[\w./-]+:[\w.+-]+", text[:_TEXT_LIMIT]))
+    found = (line.release_of(word) for word in _images(text[:_TEXT_LIMIT]))
     return next((release for release in found if release is not None), None)
+
+
+def _images(text: str) -> Iterator[str]:
+    """What may be a container image with its tag, each place of the text looked at once."""
+    at = 0
+    while (name := _NAME.search(text, at)) is not None:
+        at = name.end()
+        tag = _TAG.match(text, at)
+        if tag is not None:
+            at = tag.end()
+            yield text[name.start() : at]

@@ -15,6 +15,7 @@ from ckptdoctor.launch.options import Given, Options
 __all__ = ["LaunchSource"]
 
 _Edit = tuple[int, int, str]
+_LINE_ENDS = re.compile(r"\\?\r?\n")
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ class LaunchSource:
         for start, end, new in sorted(edits, reverse=True):
             low, high = max(start - self.start, 0), max(end - self.start, 0)
             text = text[:low] + new + text[high:]
-        return re.sub(r"\s*(?:\\\r?\n|\r?\n)\s*", " ", text).strip()
+        return " ".join(part for piece in _LINE_ENDS.split(text) if (part := piece.strip()))
 
 
 def _dotted(value: Any) -> str:

@@ -8,8 +8,10 @@ backslash) is never replaced, whatever stands beside it in the same word.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from ckptdoctor.errors import UsageError
 
@@ -22,6 +24,12 @@ _REDIRECTED = re.compile(r">{1,2}[ \t]*([^\s<>|;&]+)")
 _DECLARING = ("export", "declare", "local", "readonly", "set", "env")
 _OPEN = re.compile(r"\$[A-Za-z_{(]|`")
 _EXPANDED_LIMIT = 64 * 1024
+_ALL_EXPANDED_LIMIT = 1024 * 1024
+"""Characters that variables become in all words of a text; those beyond are left open."""
+_COMMANDS_LIMIT = 4096
+_VARIABLES_LIMIT = 512
+_WORDS_LIMIT = 8192
+"""Words of one command. What has more is no command of a server, and every word of one is looked at many times."""
 _DOCUMENTS_LIMIT = 64
 _DOCUMENT_LINES = 4096
 
@@ -54,35 +62,52 @@ def commands_of(text: str, *, comments: bool = False) -> list[Command]:
     """The simple commands of shell text, in their order.
 
     With `comments` what follows a `#` at the beginning of a word is left out, and a line end ends a command.
-    Raises `UsageError` for quotes that do not close.
+    What stands behind the first thousands of commands is left out. Raises `UsageError` for quotes that do not close and
+    for a command of more words than any.
     """
     known: dict[str, Word] = {}
+    texts: dict[str, str] = {}
+    room = _ALL_EXPANDED_LIMIT
     found: list[Command] = []
     words: list[Word] = []
-    for token in (*_tokens(text, comments), None):
+    for token in chain(_tokens(text, comments), (None,)):
         if token is not None:
-            words.append(_expanded(token, known))
+            if len(words) >= _WORDS_LIMIT:
+                raise UsageError(f"a command in it has more than {_WORDS_LIMIT} words")
+            words.append(_expanded(token, known, room))
+            room -= min(room, len(words[-1].text)) if any("$" in text for text, _ in token.parts) else 0
             continue
         if words:
-            found.append(_command(words, known))
+            found.append(_command(words, known, texts))
             words = []
+            if len(found) >= _COMMANDS_LIMIT:
+                break
     return found
 
 
-def _command(words: list[Word], known: dict[str, Word]) -> Command:
-    """The command, and into `known` what it sets for those after it."""
+def _command(words: list[Word], known: dict[str, Word], texts: dict[str, str]) -> Command:
+    """The command, and into `known` and its `texts` what it sets for those after it."""
     first = 0
     while first < len(words) and _ASSIGNMENT.fullmatch(words[first].text):
         first += 1
     here = _assigned(words[:first])
     if first == len(words):
-        known |= here
-    elif words[first].text in _DECLARING:
+        _remember(known, texts, here)
+        # Of a line that starts nothing nobody asks what it would be started with.
+        return Command(tuple(words))
+    if words[first].text in _DECLARING:
         if words[first].text == "env":
             here |= _assigned(words[first:])
         else:
-            known |= _assigned(words[first:])
-    return Command(tuple(words), {name: value.text for name, value in {**known, **here}.items()})
+            _remember(known, texts, _assigned(words[first:]))
+    return Command(tuple(words), {**texts, **{name: value.text for name, value in here.items()}})
+
+
+def _remember(known: dict[str, Word], texts: dict[str, str], here: Mapping[str, Word]) -> None:
+    """Put what is set into what is known, as far as there is room: every command has a copy of it."""
+    for name, value in here.items():
+        if name in known or len(known) < _VARIABLES_LIMIT:
+            known[name], texts[name] = value, value.text
 
 
 def _assigned(words: list[Word]) -> dict[str, Word]:
@@ -105,16 +130,16 @@ class _Token:
         return "".join(text for text, _ in self.parts)
 
 
-def _expanded(token: _Token, known: Mapping[str, Word]) -> Word:
-    """The word with its variables replaced."""
-    is_open, room = token.cut, _EXPANDED_LIMIT
+def _expanded(token: _Token, known: Mapping[str, Word], room: int) -> Word:
+    """The word with its variables replaced, by at most `room` characters."""
+    is_open, room = token.cut, min(room, _EXPANDED_LIMIT)
 
     def value(match: re.Match[str]) -> str:
         nonlocal is_open, room
         given = known.get(match[1] or match[3])
         if given is not None:
             # A value that holds a variable again stays as it is: one pass cannot run away.
-            is_open = is_open or given.open
+            is_open = is_open or given.open or len(given.text) > room
             text = given.text[:room]
             room -= len(text)
             return text
@@ -188,7 +213,7 @@ def _word(text: str, start: int) -> _Token:
             index = _quoted(text, index, parts)
         elif char in " \t\r\v\f\n;|&()<>":
             break
-        elif text.startswith("${", index) and 0 < (end := text.find("}", index)) - index < 256:
+        elif text.startswith("${", index) and (end := text.find("}", index, index + 256)) > 0:
             plain.append(text[index : end + 1])
             index = end + 1
         else:
@@ -233,6 +258,9 @@ def without_documents(text: str) -> tuple[str, dict[str, str]]:
     kept: list[str] = []
     documents: dict[str, str] = {}
     lines = text.split("\n")
+    places: dict[str, list[int]] = {}
+    for number, line in enumerate(lines):
+        places.setdefault(line.strip(), []).append(number)
     index = 0
     while index < len(lines):
         line = lines[index]
@@ -242,8 +270,10 @@ def without_documents(text: str) -> tuple[str, dict[str, str]]:
         if begins is None or len(documents) >= _DOCUMENTS_LIMIT:
             continue
         most = min(len(lines), index + _DOCUMENT_LINES)
-        end = next((i for i in range(index, most) if lines[i].strip() == begins[2]), None)
-        if end is None:
+        ends = places.get(begins[2], ())
+        nearest = bisect_left(ends, index)
+        end = ends[nearest] if nearest < len(ends) else most
+        if end >= most:
             continue
         target = _REDIRECTED.search(line)
         if target is not None:

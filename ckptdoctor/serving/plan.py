@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ckptdoctor.serving.outcomes import Outcome
@@ -30,7 +32,7 @@ RESTS_ON: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Which facts of a plan are only as sure as the contract entries behind which part of it."""
 
-
+_LAYER = re.compile(r"(?<=\.layers\.)[0-9]+(?=\.)")
 _STAGES = {
     "config": "while reading the config",
     "class": "while looking for the class",
@@ -197,7 +199,7 @@ class LoadPlan:
         """Whether something is open that could change what is built and loaded."""
         return any(r.level == "open" and r.kind not in _OF_CAPTURE for r in self.opens)
 
-    @property
+    @cached_property
     def uninitialised(self) -> tuple[str, ...]:
         """Parameters that keep an initial value, wholly or in part, and are read."""
         return tuple(p.name for p in self.parameters if p.used and p.state in ("initial", "partly"))
@@ -254,22 +256,22 @@ class LoadPlan:
         """Causes that rest on how fc, norms, head and map are applied."""
         return tuple(c for c in self.causes if c.kind not in (*_OF_CAPTURE, *_OF_LOADING))
 
-    @property
+    @cached_property
     def left_random(self) -> tuple[str, ...]:
         """Used parameters that keep random or unfilled memory, wholly or in part."""
         lost = (p for p in self.parameters if p.used and p.state in ("initial", "partly"))
         return tuple(p.name for p in lost if p.initial in ("random", "empty"))
 
-    @property
+    @cached_property
     def left_biases(self) -> tuple[str, ...]:
         """Those of `left_over` that are biases."""
         return tuple(name for name in self.left_over if name.endswith(".bias"))
 
-    @property
+    @cached_property
     def left_over(self) -> tuple[str, ...]:
         """Those of `left_random` that are in no layer of `absent_layers`."""
-        absent = [f".layers.{number}." for number in self.absent_layers]
-        return tuple(name for name in self.left_random if not any(layer in f".{name}" for layer in absent))
+        absent = {str(number) for number in self.absent_layers}
+        return tuple(name for name in self.left_random if absent.isdisjoint(_LAYER.findall(f".{name}")))
 
     @property
     def depth_refused(self) -> bool:
@@ -281,18 +283,18 @@ class LoadPlan:
         """Whether the embedding is among `left_random`: the release neither finds one nor takes the target's."""
         return any(name.endswith("embed_tokens.weight") for name in self.left_random)
 
-    @property
+    @cached_property
     def left_at_ones(self) -> tuple[str, ...]:
         """Used norms that stay at ones."""
         return tuple(p.name for p in self.parameters if p.used and p.state == "initial" and p.initial == "ones")
 
-    @property
+    @cached_property
     def unplaced(self) -> tuple[str, ...]:
         """Stored names for which the engine has no parameter, and which it passes over without meaning to."""
         dropped = (s for s in self.stored if s.fate.startswith("dropped") and s.parameter is None)
         return tuple(s.name for s in dropped if s.why == "no such parameter")
 
-    @property
+    @cached_property
     def dropped(self) -> tuple[str, ...]:
         """Stored names that no used parameter takes."""
         return tuple(s.name for s in self.stored if s.fate.startswith("dropped") or s.fate == "rejected")

@@ -26,7 +26,7 @@ from ckptdoctor.serving.outcome import Wires, settle, takes_states
 from ckptdoctor.serving.outcomes import Outcome
 from ckptdoctor.serving.parameters.absent_layers import absent_layers
 from ckptdoctor.serving.parameters.beside_target import symbols_beside
-from ckptdoctor.serving.parameters.building import Built, build, symbols_of
+from ckptdoctor.serving.parameters.building import MAX_LAYERS, Built, build, held_before, layers_beyond, symbols_of
 from ckptdoctor.serving.parameters.loading import Behaviour, Loaded, load
 from ckptdoctor.serving.parameters.mtp import mtp_row, settle_mtp
 from ckptdoctor.serving.parameters.quantised import as_built, scheme_refusals
@@ -67,19 +67,21 @@ def _plan(facts: Facts, release: Release, launch: Launch | None, provenance: Pro
             outcome=Outcome.REFUSED if errors else Outcome.UNKNOWN, loading_executed=understood.evidence.executed,
         )  # fmt: skip
     if "parameters" not in understood.entry:
-        return _without_table(facts, release, understood, launch)
+        symbols = general_symbols(facts, understood.settings, release, launch)
+        return _without_table(facts, release, understood, symbols)
     return _with_table(facts, release, understood, launch, provenance)
 
 
-def _without_table(facts: Facts, release: Release, understood: Understood, launch: Launch | None) -> LoadPlan:
-    """The plan for a class whose parameters the contract does not have: what is refused whatever they are."""
+def _without_table(
+    facts: Facts, release: Release, understood: Understood, symbols: Mapping[str, Any], why: Reason | None = None
+) -> LoadPlan:
+    """The plan for a class of which no parameter is built, because of `why` or since the contract has none: what is
+    refused whatever they are."""
     entry = understood.entry or {}
     reader = release.reader()
     other_class = builds_other(facts, entry, mtp_row(str(entry["name"]), release))
-    refused, opens = row_refusals(
-        entry, general_symbols(facts, understood.settings, release, launch), understood.settings, reader
-    )
-    unread = Reason("open", "class_without_table", {"name": show(str(entry["name"]))})
+    refused, opens = row_refusals(entry, symbols, understood.settings, reader)
+    unread = why or Reason("open", "class_without_table", {"name": show(str(entry["name"]))})
     plan = LoadPlan(
         engine=release.contract.engine, version=release.version, model_class=str(entry["name"]), errors=tuple(refused),
         outcome=Outcome.REFUSED if refused else Outcome.BROKEN if other_class else Outcome.UNKNOWN,
@@ -97,8 +99,11 @@ def _with_table(
     loading = release.reader()
     symbols = _symbols(facts, settings, entry, loading, launch)
     symbols |= symbols_beside(facts, settings, symbols, launch)
+    if (layers := layers_beyond(entry["parameters"], release, symbols, settings)) is not None:
+        why = Reason("open", "layers_beyond", {"count": show(layers, 40), "limit": MAX_LAYERS})
+        return _without_table(facts, release, understood, symbols, why)
     built, open_parameters = build(entry["parameters"], contract.raw["layers"], release, symbols, settings)
-    built = _held_before(built, release.peek(entry["behaviours"].get("initial"), {}))
+    built = held_before(built, release.peek(entry["behaviours"].get("initial"), {}))
     refusals, open_refusals = row_refusals(entry, symbols, settings, loading)
     refusals += scheme_refusals(entry, facts, loading)
     seen = as_built(_seen(facts), entry, facts, loading)
@@ -151,13 +156,6 @@ def _open_sizes(parameters: Sequence[Parameter], symbols: Mapping[str, Any]) -> 
         yield Reason("open", "shape", {}, unsized)
     if isinstance(symbols["depth"], Unknown):
         yield Reason("open", "depth")
-
-
-def _held_before(built: Sequence[Built], otherwise: Mapping[str, str]) -> list[Built]:
-    """The parameters with the initial values that this release gives them otherwise than the table says."""
-    ends = tuple(otherwise.items())
-    found = ((b, next((v for end, v in ends if b.name.endswith(end)), b.initial)) for b in built)
-    return [b if initial == b.initial else replace(b, initial=initial) for b, initial in found]
 
 
 def _wires(

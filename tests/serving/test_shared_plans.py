@@ -11,7 +11,7 @@ from story_drafts import trainer, trainer_names
 
 from ckptdoctor.checkpoint import open_checkpoint
 from ckptdoctor.facts import Facts, describe, read_target
-from ckptdoctor.facts.launch import Launch, parse_launch
+from ckptdoctor.launch.line import Launch, parse_launch
 from ckptdoctor.serving import contracts, load_plan
 from ckptdoctor.serving import remembered as remembering
 from ckptdoctor.serving.layers.provenance import provenance_of

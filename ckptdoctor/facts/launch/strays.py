@@ -30,11 +30,12 @@ def _strays(seen: Seen) -> Iterator[StrayDeviation]:
     line = seen.line
     if line.raw.get("any_option"):
         return
-    found = 0
+    found = spelt = 0
+    start = _program_start(seen)
     for given in seen.launch.source.options.given:
         if given.member is not None and given.name in line.object_names:
             continue
-        if not given.written.startswith("--") or not given.word.end or not _after_program(seen, given):
+        if not given.written.startswith("--") or not given.word.end or start is None or given.word.start <= start:
             continue
         if given.name in line.known or given.name.removeprefix("no-") in line.known or found >= _STRAYS:
             if (
@@ -42,7 +43,9 @@ def _strays(seen: Seen) -> Iterator[StrayDeviation]:
                 and "_" in given.written
                 and given.name in line.known
                 and _is_plain(given, line)
+                and spelt < _STRAYS
             ):
+                spelt += 1
                 yield _renamed(seen, "option_spelling", given, given.name)
             continue
         stray = _stray(seen, given)
@@ -73,13 +76,12 @@ def _stray(seen: Seen, given: Given) -> StrayDeviation | None:
     return StrayDeviation("option_not_known", given.written, given.value or None) if speaks else None
 
 
-def _after_program(seen: Seen, given: Given) -> bool:
-    """Whether an option stands behind the engine's program: what is before belongs to docker, srun and the like."""
+def _program_start(seen: Seen) -> int | None:
+    """Where the engine's program stands: options in front of it belong to docker, srun and the like."""
     words = seen.launch.source.options.plain
     start = min((word.start for word in words if seen.line.runs(word.text)), default=None)
     modules = (g.word.start for g in seen.launch.source.options.given if g.written == "-m" and seen.line.runs(g.value))
-    start = min((p for p in (start, next(modules, None)) if p is not None), default=None)
-    return start is not None and given.word.start > start
+    return min((p for p in (start, next(modules, None)) if p is not None), default=None)
 
 
 def _members(seen: Seen) -> Iterator[StrayDeviation]:

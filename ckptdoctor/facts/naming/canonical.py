@@ -133,8 +133,11 @@ def prefixes_of(named: Iterable[Named], naming: Mapping[str, Any]) -> tuple[Pref
     sources = {row["text"]: row["from"] for row in naming["trainer_prefixes"]}
     model = naming["model_prefix"]
     found: list[Prefix] = []
+    by_prefix: dict[str, list[Named]] = {}
+    for name in all_named:
+        by_prefix.setdefault(name.prefix, []).append(name)
     for text, count in counts.most_common():
-        carriers = [n for n in all_named if n.prefix == text]
+        carriers = by_prefix[text]
         pieces = _pieces(text, (*sources, model))
         trainer = next((sources[piece] for piece in pieces if piece in sources), None)
         if trainer is None and any(piece != model for piece in pieces):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,24 +16,28 @@ from ckptdoctor.checkpoint.siblings import Siblings
 
 __all__ = ["Written", "read_template", "written_by"]
 
-TEMPLATE_LIMIT = 1024 * 1024
+TEMPLATE_LIMIT = 256 * 1024
 """Characters of all templates of a model that are looked at."""
 _MOST_TEXTS = 20_000
 _LONGEST_TEXT = 200
 
+_MOST_STEPS = 1_000_000
+"""Texts that are compared with places of a template at most. Of a template that takes more nothing is said."""
+
 # `{# … #}`, and `{% if … %}`, `{% elif … %}`, `{% for … %}`: nothing in them is written.
-_SILENT = re.compile(r"\{#.*?#\}|\{%[-+]?\s*(?:if|elif|for)\b(?:[^%]|%(?!\}))*%\}", re.DOTALL)
+_SILENT = re.compile(r"\{(?=#|%[-+]?\s*(?:if|elif|for)\b)")
+_CODE = re.compile(r"\{(?=[{%])")
+_ENDS = {"#": "#}", "%": "%}", "{": "}}"}
 # Tests and cuts of a message's text: `.split('</think>')`, `'<think>' in content`, `== '<|call|>'`.
 _TESTS = re.compile(
     r"\.(?:split|rsplit|startswith|endswith|strip|lstrip|rstrip|replace|find|count|index)\([^()]*\)"
     r"|(?:'[^'\n]*'|\"[^\"\n]*\")\s+(?:not\s+)?in\b"
     r"|[=!]=\s*(?:'[^'\n]*'|\"[^\"\n]*\")"
 )
-_CODE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 _EOS = re.compile(r"\beos_token\b")
 _CONTENT = re.compile(r"\b(?:\w+_)?content\b")
 # `'<|' + message['role'] + '|>'` writes one marker for each role.
-_ROLE = re.compile(r"<\|['\"]\s*[+~][^{}]*role[^{}]*[+~]\s*['\"]\|>")
+_ROLE = (re.compile(r"<\|['\"]\s*[+~]"), re.compile("role"), re.compile(r"[+~]\s*['\"]\|>"))
 _ROLE_TEXT = re.compile(r"<\|(?:system|user|assistant|tool|function|developer|ipython)\|>")
 
 
@@ -73,15 +77,17 @@ def written_by(template: str, texts: Mapping[int, str], eos: int | None) -> Writ
 
     `eos` is the id behind `eos_token`.
     """
-    spoken = _TESTS.sub(" ", _SILENT.sub(" ", template))
+    spoken = _TESTS.sub(" ", _without_silent(template))
     places = _literal(spoken, texts)
-    code = [(match.start(), match.end()) for match in _CODE.finditer(spoken)]
+    if places is None:
+        return Written((), {})
+    code = list(_spans(_CODE, spoken))
     if eos is not None:
         places += [(m.start(), eos) for start, end in code for m in _EOS.finditer(spoken, start, end)]
     contents = [m.end() for start, end in code for m in _CONTENT.finditer(spoken, start, end)]
     places.sort()
     ids = dict.fromkeys(token for _, token in places)
-    if _ROLE.search(spoken):
+    if _writes_roles(spoken):
         ids |= dict.fromkeys(token for token, text in texts.items() if _ROLE_TEXT.fullmatch(text))
     after: Counter[int] = Counter()
     waiting = iter(places)
@@ -95,12 +101,71 @@ def written_by(template: str, texts: Mapping[int, str], eos: int | None) -> Writ
     return Written(tuple(ids), after)
 
 
-def _literal(template: str, texts: Mapping[int, str]) -> list[tuple[int, int]]:
-    """(place, id) of each text that stands in `template`; texts do not overlap, and the longest comes first."""
+def _spans(begins: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+    """(start, end) of what begins so and ends, none within another. Every place of the text is looked at once."""
+    at = 0
+    endless: set[str] = set()
+    for match in begins.finditer(text):
+        start = match.start()
+        mark = _ENDS[text[start + 1]]
+        if start < at or mark in endless:
+            continue
+        end = text.find(mark, start + 2)
+        if end < 0:
+            endless.add(mark)
+            continue
+        at = end + 2
+        yield start, at
+
+
+def _without_silent(template: str) -> str:
+    kept: list[str] = []
+    at = 0
+    for start, end in _spans(_SILENT, template):
+        kept.append(template[at:start])
+        at = end
+    return " ".join([*kept, template[at:]])
+
+
+def _writes_roles(text: str) -> bool:
+    """Whether a marker is put together from the role of a message, without braces in between."""
+    for piece in re.split("[{}]", text):
+        at = 0
+        for part in _ROLE:
+            found = part.search(piece, at)
+            if found is None:
+                break
+            at = found.end()
+        else:
+            return True
+    return False
+
+
+def _literal(template: str, texts: Mapping[int, str]) -> list[tuple[int, int]] | None:
+    """(place, id) of each text that stands in `template`; texts do not overlap, and the longest comes first.
+
+    None where that takes too long to find out.
+    """
     usable = [(token, text) for token, text in list(texts.items())[:_MOST_TEXTS] if 0 < len(text) <= _LONGEST_TEXT]
-    there = {text: token for token, text in reversed(usable) if text in template and text.strip()}
-    if not there:
+    known = {text: token for token, text in reversed(usable) if text.strip()}
+    lengths: dict[str, set[int]] = {}
+    for text in known:
+        lengths.setdefault(text[0], set()).add(len(text))
+    if not lengths:
         return []
-    longest = sorted(there, key=len, reverse=True)
-    pattern = re.compile("|".join(re.escape(text) for text in longest))
-    return [(match.start(), there[match.group()]) for match in pattern.finditer(template)]
+    longest = {first: sorted(found, reverse=True) for first, found in lengths.items()}
+    begins = re.compile(f"[{''.join(map(re.escape, longest))}]")
+    places: list[tuple[int, int]] = []
+    at = steps = 0
+    while (match := begins.search(template, at)) is not None:
+        at = match.start() + 1
+        for length in longest[match.group()]:
+            steps += 1
+            token = known.get(template[match.start() : match.start() + length])
+            if token is not None:
+                places.append((match.start(), token))
+                at = match.start() + length
+                break
+        if steps > _MOST_STEPS:
+            return None
+    return places

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ckptdoctor.checkpoint import Checkpoint
+from ckptdoctor.checkpoint.quiet import quiet
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts.draft.draft import Draft
 from ckptdoctor.facts.knowledge import Knowledge
@@ -122,6 +123,7 @@ class Values:
         return tuple(matrix.name for matrix in self.untrained_matrices)
 
 
+@quiet
 def measure_values(
     checkpoint: Checkpoint, draft: Draft, target: Target | None, against: Checkpoint | None, known: Knowledge
 ) -> Known[Values]:

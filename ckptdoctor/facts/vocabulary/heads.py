@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ckptdoctor.checkpoint import Checkpoint
+from ckptdoctor.checkpoint.quiet import quiet
 from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.facts.naming.canonical import canonical_names
 from ckptdoctor.facts.target_weights import TargetWeights
@@ -84,6 +85,7 @@ class HeadComparison:
         return dict(self.by_reading).get(reading)
 
 
+@quiet
 def compare_heads(
     checkpoint: Checkpoint, vocab: VocabMap, target_weights: TargetWeights | None
 ) -> Known[HeadComparison]:

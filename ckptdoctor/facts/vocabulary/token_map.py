@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ckptdoctor.checkpoint.jsonreader import read_json
 from ckptdoctor.checkpoint.pickled.plain import Other, PlainTensor
 from ckptdoctor.checkpoint.pickles import read_plain
+from ckptdoctor.checkpoint.quiet import quiet
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts.vocabulary.id_list import Violation, order_of, outside_of, repeats_of
 from ckptdoctor.launch.line import Launch
@@ -208,14 +209,14 @@ def _numbers(content: Any) -> tuple[npt.NDArray[Any] | None, str]:
     return (array if array.dtype.kind in "biuf" and array.size else None), "list"
 
 
+@quiet
 def _whole(array: npt.NDArray[Any]) -> IntArray | None:
     """The numbers as int64; None where one is a fraction or needs more than 62 bits."""
     import numpy as np
 
     if array.dtype.kind == "f":
         wide = array.astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            sound = np.isfinite(wide) & (wide == np.floor(wide)) & (np.abs(wide) < 2.0**53)
+        sound = np.isfinite(wide) & (wide == np.floor(wide)) & (np.abs(wide) < 2.0**53)
         if not bool(sound.all()):
             return None
     elif array.dtype.kind in "iu" and array.size and (int(array.max()) >= _NO_END or int(array.min()) <= -_NO_END):

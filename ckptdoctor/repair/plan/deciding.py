@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from ckptdoctor.facts.asked import NOTHING_ASKED, Asked
 from ckptdoctor.findings import Finding, Severity
 from ckptdoctor.planning import Chosen
-from ckptdoctor.repair.edits import conflict
+from ckptdoctor.repair.edits import Aspect, aspects, conflict
 from ckptdoctor.repair.plan.case import Case, Proposal, Refusal
 from ckptdoctor.repair.plan.proving import worse
 from ckptdoctor.repair.words import said
@@ -16,7 +16,7 @@ from ckptdoctor.serving.layers.provenance import NOTHING_SAID, Provenance
 from ckptdoctor.serving.outcomes import is_better
 from ckptdoctor.text import listing, show
 
-__all__ = ["Course", "Options", "Unfixed", "allowed", "disputed", "joined", "unfixed"]
+__all__ = ["Course", "Options", "Unfixed", "allowed", "disputed", "joined", "rivals", "unfixed"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Course:
     """What has been decided so far, by (treatment, subject)."""
 
     made: list[Proposal] = field(default_factory=list)
+    made_keys: set[tuple[str, str]] = field(default_factory=set)
     withheld: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
@@ -68,6 +69,26 @@ def joined(proposals: Sequence[Proposal]) -> list[Proposal]:
         else:
             found[key] = proposal
     return list(found.values())
+
+
+def rivals(batch: Sequence[Proposal]) -> Callable[[Proposal], list[Proposal]]:
+    """The proposals of a batch that want something of a thing that another one also wants something of."""
+    found: dict[Aspect, list[int]] = {}
+    for number, proposal in enumerate(batch):
+        for thing in _things(proposal):
+            found.setdefault(thing, []).append(number)
+
+    def beside(proposal: Proposal) -> list[Proposal]:
+        numbers = {number for thing in _things(proposal) for number in found.get(thing, ())}
+        return [batch[number] for number in sorted(numbers)]
+
+    return beside
+
+
+def _things(proposal: Proposal) -> set[Aspect]:
+    """What the proposal is about; of a config the outermost keys, since an object is in conflict with its members."""
+    every = (aspect for edit in proposal.edits for aspect in aspects(edit))
+    return {(kind, key.partition(".")[0] if kind == "config" else key) for kind, key in every}
 
 
 def disputed(proposal: Proposal, batch: Sequence[Proposal], course: Course) -> bool:
@@ -128,7 +149,7 @@ def _why(
     withheld = course.withheld.get(answer.key)
     if withheld is not None:
         return withheld
-    if answer.key in {p.key for p in course.made}:
+    if answer.key in course.made_keys:
         return said("not_gone", treatment=answer.treatment)
     if not wanted(answer):
         return said("not_selected", treatment=answer.treatment)

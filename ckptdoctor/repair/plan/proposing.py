@@ -15,6 +15,9 @@ from ckptdoctor.text import show
 
 __all__ = ["proposed"]
 
+_LISTED = 64
+"""Values of a list that a sentence names."""
+
 
 def proposed(case: Case, finding: Finding, earlier: Earlier) -> Proposal | Refusal | None:
     """What could be done about `finding`: a proposal, a refusal, or None when its rule names no treatment.
@@ -64,5 +67,6 @@ def proposed(case: Case, finding: Finding, earlier: Earlier) -> Proposal | Refus
 
 def _shown(value: object) -> str:
     if isinstance(value, (list, tuple)):
-        return ", ".join(show(part) for part in value)
+        more = f" and {len(value) - _LISTED:,} more" if len(value) > _LISTED else ""
+        return ", ".join(show(part) for part in value[:_LISTED]) + more
     return show(value)

@@ -24,7 +24,7 @@ from ckptdoctor.repair.edits import (
     SetConfig,
 )
 from ckptdoctor.repair.plan.case import Case, Proposal, Refusal
-from ckptdoctor.repair.plan.deciding import Course, Options, Unfixed, allowed, disputed, joined, unfixed
+from ckptdoctor.repair.plan.deciding import Course, Options, Unfixed, allowed, disputed, joined, rivals, unfixed
 from ckptdoctor.repair.plan.proposing import proposed
 from ckptdoctor.repair.plan.treatments_known import treatments
 from ckptdoctor.repair.receipt_reading import Earlier, earlier_of
@@ -110,6 +110,7 @@ def run(
             break
         base, state = state, state.after(edit for proposal in batch for edit in proposal.edits)
         course.made += batch
+        course.made_keys |= {p.key for p in batch}
         bases += [base] * len(batch)
         provenance = _said_of_ids(now, batch, provenance)
         now = look(state.checkpoint, provenance)
@@ -206,19 +207,19 @@ def _next(
     course: Course,
 ) -> list[Proposal]:
     """The proposals of one stage that can be made now, those in conflict taken out for good."""
-    made = {p.key for p in course.made}
     open_ones: list[Proposal] = []
     for finding, answer in answers:
         if not isinstance(answer, Proposal) or not answer.edits:
             continue
         if (
-            answer.key not in made
+            answer.key not in course.made_keys
             and answer.key not in course.withheld
             and allowed(case, finding, answer, options, wanted)
         ):
             open_ones.append(answer)
     batch = joined(open_ones)
-    return [p for p in batch if not disputed(p, batch, course)]
+    beside = rivals(batch)
+    return [p for p in batch if not disputed(p, beside(p), course)]
 
 
 def _by_stage(findings: Sequence[Finding]) -> list[list[Finding]]:
@@ -234,7 +235,7 @@ def _appeared(before: Survey, after: Survey) -> tuple[Finding, ...]:
     """Errors that the repaired draft has and the source neither had nor had to skip. How an engine serves that stops
     before it could is skipped too."""
     known = {pair for f in before.judgement.findings if f.severity is Severity.ERROR for pair in _by_engine(f)}
-    skipped = {skip.rule for skip in before.judgement.skipped}
+    skipped = {skip.rule for skip in before.judgement.skipped} | {fault.part for fault in before.judgement.faults}
     refused = {f"{plan.engine}=={plan.version}" for plan in before.plans if plan.outcome == "refused"}
     return tuple(
         f

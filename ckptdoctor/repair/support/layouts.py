@@ -13,6 +13,7 @@ from ckptdoctor.facts.naming.canonical import Named, canonical_names
 from ckptdoctor.repair.edits import RenameTensor
 from ckptdoctor.repair.plan.choosing import Option
 from ckptdoctor.repair.support.medusa_layouts import medusa_layouts
+from ckptdoctor.repair.support.once import once
 from ckptdoctor.unknown import Unknown
 
 __all__ = ["layer_forms", "layouts", "named_tensors"]
@@ -20,6 +21,7 @@ __all__ = ["layer_forms", "layouts", "named_tensors"]
 _LAYER = re.compile(r"layers\.(\d+)\.")
 
 
+@once
 def named_tensors(facts: Facts) -> Mapping[str, Named]:
     """Every stored name with what it means."""
     return canonical_names(facts.tensors, knowledge().naming, strip_model=facts.draft.tabled)

@@ -10,11 +10,12 @@ from ckptdoctor.report.terminal.surface import DEFAULT_WIDTH
 from ckptdoctor.report.wording import OUTCOME_STYLE, SERVED
 from ckptdoctor.serving import LoadPlan, Parameter
 from ckptdoctor.serving.compat import Range
-from ckptdoctor.text import listing, plural, show
+from ckptdoctor.text import listing, numbers, plural, show
 
 __all__ = ["compat_lines", "plan_lines"]
 
 _STORED_SHOWN = 40
+_PARAMETERS_SHOWN = 400
 _REASONS_SHOWN = 3
 _ROW = 4
 
@@ -72,7 +73,7 @@ def _otherwise(plan: LoadPlan) -> Iterator[Line]:
 def _table(parameters: Sequence[Parameter], width: int) -> Iterator[Line]:
     names = max(len(p.name) for p in parameters)
     shapes = max(len(_shape(p)) for p in parameters)
-    for parameter in parameters:
+    for parameter in parameters[:_PARAMETERS_SHOWN]:
         name = parameter.name.ljust(names + 2)
         text, style = _from(parameter)
         shape = _shape(parameter).ljust(shapes + 2)
@@ -81,6 +82,8 @@ def _table(parameters: Sequence[Parameter], width: int) -> Iterator[Line]:
         else:
             yield line(name, Segment(shape.rstrip(), "quiet"), indent=_ROW, hang=2)
             yield line(Segment(text, style), indent=_ROW + 4, hang=2)
+    if len(parameters) > _PARAMETERS_SHOWN:
+        yield line(f"and {len(parameters) - _PARAMETERS_SHOWN:,} more", indent=_ROW)
 
 
 def _shape(parameter: Parameter) -> str:
@@ -162,7 +165,7 @@ def _source(plan: LoadPlan) -> str:
 
 
 def _numbers(values: Sequence[int]) -> str:
-    return f"[{', '.join(str(v) for v in values)}]"
+    return numbers(values)
 
 
 def _remarks(plan: LoadPlan) -> Iterator[Line]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from ckptdoctor.findings import Confidence, Severity
 from ckptdoctor.report.plan.as_json import Outcome, Plan
+from ckptdoctor.report.scan.told import IN_JSON, kind_of, told
 from ckptdoctor.report.wording import skipped_rules
 from ckptdoctor.shapes import Count, Document, Name, Shape, item, limits
 
@@ -100,7 +101,10 @@ class Checkpoint(Shape, late=("caveats", "faults", "ignored")):
     serving: list[Served] = item(
         "How all known releases of the main engines serve the files, in ranges; empty when plans were asked for."
     )
-    findings: list[Finding]
+    findings: list[Finding] = item(
+        f"All of them, but of one rule with one severity the first {IN_JSON:,} alone; `summary` counts every one.",
+        at=lambda examination: [finding for finding, _ in told(examination.findings, kind_of, IN_JSON)],
+    )
     skipped: list[Skipped] = item("The rules that were not judged. Absence of a finding of theirs says nothing.")
     caveats: list[str] = item(
         "What has to be said first of this checkpoint: a release was asked for that nobody has read."
@@ -108,7 +112,10 @@ class Checkpoint(Shape, late=("caveats", "faults", "ignored")):
     faults: list[Fault] = item(
         "What was left out because ckptdoctor itself is wrong there: nothing is known of these parts."
     )
-    ignored: list[Ignored] = item("Findings that do not count by the project's own word (an exception, a baseline).")
+    ignored: list[Ignored] = item(
+        "Findings that do not count by the project's own word (an exception, a baseline), cut as `findings` are.",
+        at=lambda examination: [i for i, _ in told(examination.ignored, lambda i: kind_of(i.finding), IN_JSON)],
+    )
 
 
 class Failed(Shape):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ckptdoctor.findings import Examination, Finding, Report, Severity
+from ckptdoctor.report.scan.told import IN_WORDS, kind_of, more_words, told
 from ckptdoctor.report.terminal.surface import Surface
 from ckptdoctor.report.wording import PATH_LIMIT, failure, fault_lines, file_path, serving_line, total, unserved, words
 from ckptdoctor.text import show
@@ -17,12 +18,12 @@ def render(report: Report, surface: Surface) -> str:  # noqa: ARG001  # the sign
 
     What a checkpoint holds cannot begin another command.
     """
-    found = [(f, e) for e in report.examinations for f in e.findings]
+    found = [(f, e, more) for e in report.examinations for f, more in told(e.findings, kind_of, IN_WORDS)]
     lines = [f"::warning title=ckptdoctor::{_data(words(caveat))}" for caveat in report.caveats]
     for path, reason in report.failed:
         where = _property(show(path, PATH_LIMIT))
         lines.append(f"::error file={where},title=not examined::{_data(words(failure(path, reason)))}")
-    lines += [_annotation(e, f) for f, e in sorted(found, key=lambda pair: -pair[0].severity.rank)]
+    lines += [_annotation(e, f, more) for f, e, more in sorted(found, key=lambda row: -row[0].severity.rank)]
     lines += [_serving(e) for e in report.examinations if unserved(e)]
     lines += [
         f"::warning title=ckptdoctor::{_data(words(f))}" for e in report.examinations for f in fault_lines(e.faults)
@@ -33,11 +34,12 @@ def render(report: Report, surface: Surface) -> str:  # noqa: ARG001  # the sign
     return "\n".join([*lines, _plain(f"{total(report)}{set_aside}")]) + "\n"
 
 
-def _annotation(examination: Examination, finding: Finding) -> str:
+def _annotation(examination: Examination, finding: Finding, more: int) -> str:
     file = show(file_path(examination.path, finding.location.file), PATH_LIMIT)
     line = f",line={finding.location.line}" if finding.location.line else ""
     title = _property(words(f"{finding.rule} {finding.name}"))
     parts = [finding.message, f"You would see: {finding.effect}" if finding.effect else "", finding.advice]
+    parts.append(more_words(more, finding.rule))
     text = _data("\n".join(words(part) for part in parts if part))
     return f"::{_COMMAND[finding.severity]} file={_property(file)}{line},title={title}::{text}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +13,13 @@ from markupsafe import Markup
 from ckptdoctor.findings import Examination
 from ckptdoctor.report.initial_values import LEFT, is_defined
 from ckptdoctor.report.wording import OUTCOME_STYLE, PATH_LIMIT, SERVED
-from ckptdoctor.text import listing, plural, show
+from ckptdoctor.text import listing, numbers, plural, show
 
 __all__ = ["PlanView", "address", "facts", "image", "plans"]
 
 _RESIDUAL = {"before_norm": "taken before the norm", "configured": "as norm_before_residual says"}
+_LISTED = 64
+_ROWS = 400
 _ISSUE = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+#[0-9]+")
 
 
@@ -31,8 +33,8 @@ class PlanView:
     model_class: str
     summary: str
     reasons: tuple[str, ...]
-    parameters: tuple[tuple[str, str, str, str], ...]
-    unused: tuple[tuple[str, str], ...]
+    parameters: tuple[tuple[str, ...], ...]
+    unused: tuple[tuple[str, ...], ...]
     wiring: tuple[tuple[str, str, str], ...]
     remarks: tuple[tuple[str, str], ...]
 
@@ -65,7 +67,8 @@ def _value(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     if isinstance(value, (list, tuple)):
-        return ", ".join(str(item) for item in value)
+        more = f", … {len(value) - _LISTED:,} more" if len(value) > _LISTED else ""
+        return ", ".join(show(item) for item in value[:_LISTED]) + more
     return show(value, PATH_LIMIT)
 
 
@@ -75,11 +78,11 @@ def plans(examination: Examination) -> list[PlanView]:
 
 
 def _plan(plan: Mapping[str, Any]) -> PlanView:
-    numbers = plan["counts"]
-    told = [f"{numbers['loaded']} of {plural(numbers['parameters'], 'parameter')} loaded"]
-    told += [f"{numbers['shared']} taken from the target"] if numbers["shared"] else []
-    told += [f"{numbers['uninitialised']} left as initialised"] if numbers["uninitialised"] else []
-    told += [f"{plural(numbers['dropped'], 'stored tensor')} dropped"] if numbers["dropped"] else []
+    total = plan["counts"]
+    told = [f"{total['loaded']} of {plural(total['parameters'], 'parameter')} loaded"]
+    told += [f"{total['shared']} taken from the target"] if total["shared"] else []
+    told += [f"{total['uninitialised']} left as initialised"] if total["uninitialised"] else []
+    told += [f"{plural(total['dropped'], 'stored tensor')} dropped"] if total["dropped"] else []
     remarks = [("not proven", text) for text in plan["unproven"]] + [("remark", text) for text in plan["remarks"]]
     if not plan["executed"]:
         remarks.append(("remark", "Part of this was read in the engine's source and not executed."))
@@ -90,8 +93,8 @@ def _plan(plan: Mapping[str, Any]) -> PlanView:
         model_class=plan["model_class"] or "",
         summary=", ".join(told) if plan["parameters"] else "",
         reasons=tuple(plan["reasons"]),
-        parameters=tuple(_parameter(row) for row in plan["parameters"]),
-        unused=tuple(_unused(plan)),
+        parameters=_rows(_parameter(row) for row in plan["parameters"]),
+        unused=_rows(_unused(plan)),
         wiring=tuple(_wiring(plan)),
         remarks=tuple(remarks),
     )
@@ -147,7 +150,16 @@ def _wiring(plan: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def _ids(values: Sequence[int]) -> str:
-    return f"[{', '.join(str(v) for v in values)}]"
+    return numbers(values, _LISTED)
+
+
+def _rows(rows: Iterable[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    """The rows of a table, and where there are very many how many more, in a row of its own."""
+    every = list(rows)
+    more = len(every) - _ROWS
+    if more <= 0:
+        return tuple(every)
+    return (*every[:_ROWS], (f"and {more:,} more", *("" for _ in every[0][1:])))
 
 
 def image(svg: str) -> Markup:

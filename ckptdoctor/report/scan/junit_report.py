@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
 from ckptdoctor.findings import Examination, Finding, Ignored, Report, Severity
+from ckptdoctor.report.scan.told import IN_MACHINES, kind_of, more_words, told
 from ckptdoctor.report.terminal.surface import Surface
 from ckptdoctor.report.wording import (
     PATH_LIMIT,
@@ -44,15 +45,15 @@ def render(report: Report, surface: Surface) -> str:  # noqa: ARG001  # the sign
 def _suite(report: Report, examination: Examination) -> ET.Element:
     path = _clean(show(examination.path, PATH_LIMIT))
     suite = ET.Element("testsuite", name=path)
-    for finding in examination.findings:
+    for finding, more in told(examination.findings, kind_of, IN_MACHINES):
         case = _case(suite, examination, finding)
         if _fails(finding, report.fail_on):
-            told = ET.SubElement(case, "failure", type=finding.severity.value, message=_clean(finding.message))
-            told.text = _told(finding)
+            failed = ET.SubElement(case, "failure", type=finding.severity.value, message=_clean(finding.message))
+            failed.text = _told(finding, more)
         else:
-            ET.SubElement(case, "system-out").text = _told(finding)
-    for item in examination.ignored:
-        ET.SubElement(_case(suite, examination, item.finding), "skipped", message=_set_aside(item))
+            ET.SubElement(case, "system-out").text = _told(finding, more)
+    for item, more in told(examination.ignored, lambda i: kind_of(i.finding), IN_MACHINES):
+        ET.SubElement(_case(suite, examination, item.finding), "skipped", message=_set_aside(item, more))
     for group in unjudged(examination.skipped):
         case = ET.SubElement(suite, "testcase", classname=path, name=f"not judged: {_clean(', '.join(group.rules))}")
         ET.SubElement(case, "skipped", message=_clean(group.sentence))
@@ -113,22 +114,23 @@ def _case(suite: ET.Element, examination: Examination, finding: Finding) -> ET.E
     return case
 
 
-def _told(finding: Finding) -> str:
+def _told(finding: Finding, more: int) -> str:
     fix = finding.fix
     repair = "" if fix is None or fix.refused is not None else f"{fix.summary} ({fix.safety})"
-    told = [
+    parts = [
         ("at", place(finding.location)),
         ("you would see", finding.effect),
         ("next", finding.advice),
         ("fix available", repair),
     ]
-    lines = [finding.message, *(f"{label}: {text}" for label, text in told if text)]
+    lines = [finding.message, *(f"{label}: {text}" for label, text in parts if text)]
+    lines += [left_out] if (left_out := more_words(more, finding.rule)) else []
     return "\n".join(_clean(line) for line in lines)
 
 
-def _set_aside(item: Ignored) -> str:
+def _set_aside(item: Ignored, more: int) -> str:
     until = f" (until {item.expires})" if item.expires else ""
-    return _clean(f"set aside: {item.reason}{until}")
+    return _clean(f"set aside: {item.reason}{until}{f' (and {more:,} more)' if more else ''}")
 
 
 def _fails(finding: Finding, fail_on: str) -> bool:

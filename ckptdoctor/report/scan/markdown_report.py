@@ -46,6 +46,8 @@ def _section(checkpoint: CheckpointView) -> Iterator[str]:
         for finding in checkpoint.findings:
             cells = (_text(finding.rule), _text(finding.message), _text(finding.where))
             yield f"| {_MARK[finding.severity]} | {' | '.join(cells)} |"
+            if finding.more:
+                yield f"| | | {_text(finding.more)} | |"
     else:
         yield _text(checkpoint.verdict)
     yield ""
@@ -59,7 +61,8 @@ def _section(checkpoint: CheckpointView) -> Iterator[str]:
         yield f"⚠️ {_text(fault)}."
         yield ""
     for item in checkpoint.aside:
-        yield f"Set aside: {_text(item.rule)}: {_text(item.reason)}{item.until}"
+        more = f" (and {item.more:,} more)" if item.more else ""
+        yield f"Set aside: {_text(item.rule)}: {_text(item.reason)}{item.until}{more}"
         yield ""
 
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from ckptdoctor.findings import Examination, Finding, Ignored, Location, Report, Severity, fingerprint
 from ckptdoctor.jsontext import as_plain, dumps
+from ckptdoctor.report.scan.told import IN_MACHINES, kind_of, more_words, told
 from ckptdoctor.report.terminal.surface import Surface
 from ckptdoctor.report.wording import PATH_LIMIT, failure, fault_lines, file_path, serving_line, unserved, words
 from ckptdoctor.text import show
@@ -30,8 +31,14 @@ def render(report: Report, surface: Surface) -> str:  # noqa: ARG001  # the sign
 
     rules = _rules(report)
     index = {rule["id"]: number for number, rule in enumerate(rules)}
-    results = [_result(e, f, index) for e in report.examinations for f in e.findings]
-    results += [_set_aside(e, item, index) for e in report.examinations for item in e.ignored]
+    results = [
+        _result(e, f, index, more) for e in report.examinations for f, more in told(e.findings, kind_of, IN_MACHINES)
+    ]
+    results += [
+        _set_aside(e, item, index, more)
+        for e in report.examinations
+        for item, more in told(e.ignored, lambda i: kind_of(i.finding), IN_MACHINES)
+    ]
     _tell_apart(results)
     driver = {
         "name": "ckptdoctor",
@@ -90,9 +97,10 @@ def _rule(report: Report, finding: Finding) -> dict[str, Any]:
     }
 
 
-def _result(examination: Examination, finding: Finding, index: dict[str, int]) -> dict[str, Any]:
+def _result(examination: Examination, finding: Finding, index: dict[str, int], more: int) -> dict[str, Any]:
     seen = f"You would see: {finding.effect}" if finding.effect else ""
-    parts = (words(part) for part in (finding.message, seen, finding.advice) if part)
+    left_out = more_words(more, finding.rule)
+    parts = (words(part) for part in (finding.message, seen, finding.advice, left_out) if part)
     fix = finding.fix.summary if finding.fix is not None and finding.fix.refused is None else None
     return {
         "ruleId": finding.rule,
@@ -110,10 +118,10 @@ def _result(examination: Examination, finding: Finding, index: dict[str, int]) -
     }
 
 
-def _set_aside(examination: Examination, item: Ignored, index: dict[str, int]) -> dict[str, Any]:
+def _set_aside(examination: Examination, item: Ignored, index: dict[str, int], more: int) -> dict[str, Any]:
     until = f" (until {item.expires})" if item.expires else ""
     suppression = {"kind": "external", "status": "accepted", "justification": words(f"{item.reason}{until}")}
-    return {**_result(examination, item.finding, index), "suppressions": [suppression]}
+    return {**_result(examination, item.finding, index, more), "suppressions": [suppression]}
 
 
 def _tell_apart(results: list[dict[str, Any]]) -> None:

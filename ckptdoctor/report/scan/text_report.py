@@ -50,10 +50,14 @@ def _block(checkpoint: CheckpointView) -> Iterator[Line]:
     for severity in Severity:
         findings = [finding for finding in checkpoint.findings if finding.severity is severity]
         if findings:
-            yield from _heading(Segment(plural(len(findings), severity.value), severity.value))
+            every = sum(finding.severity is severity for finding in checkpoint.examination.findings)
+            yield from _heading(Segment(plural(every, severity.value), severity.value))
         for finding in findings:
             yield BLANK
             yield from _finding(finding)
+            if finding.more:
+                yield BLANK
+                yield line(Segment(finding.more, "quiet"), indent=_ITEM, hang=2)
     if not checkpoint.findings:
         yield BLANK
         yield line(checkpoint.verdict, indent=_GROUP, hang=2)
@@ -68,7 +72,9 @@ def _block(checkpoint: CheckpointView) -> Iterator[Line]:
         yield line(fault, indent=_ITEM, hang=2)
     if checkpoint.aside:
         yield from _heading("set aside")
-    told = Counter((item.rule, item.reason, item.until) for item in checkpoint.aside)
+    told: Counter[tuple[str, str, str]] = Counter()
+    for item in checkpoint.aside:
+        told[item.rule, item.reason, item.until] += 1 + item.more
     for (rule, reason, until), count in told.items():
         often = f" ({count} times)" if count > 1 else ""
         yield line(f"{rule}{often}: {show(reason, 400)}{until}", indent=_ITEM, hang=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ckptdoctor.findings import Confidence, Examination, Finding, Ignored, Report, Severity
+from ckptdoctor.report.scan.told import IN_WORDS, kind_of, more_words, told
 from ckptdoctor.report.wording import (
     OUTCOME_STYLE,
     PATH_LIMIT,
@@ -36,7 +37,8 @@ _VERDICTS = {
 class FindingView:
     """One finding. `rule` is its id and name, `unsure` empty where it is certain. `told` are pairs of a label and a
     sentence, what there is of them: `on`, `you would see`, `next`, `not fixed` or `fix available` (how safely is
-    `safety`) and `assumes`, `severity`. `background` and `reports` are what is known of the rule."""
+    `safety`) and `assumes`, `severity`. `background` and `reports` are what is known of the rule, `more` says how many
+    like it are left out behind it."""
 
     rule: str
     severity: Severity
@@ -47,16 +49,19 @@ class FindingView:
     safety: str
     background: str
     reports: tuple[str, ...]
+    more: str
 
 
 @dataclass(frozen=True)
 class Aside:
-    """A finding that the project's policy lets pass: it is there all the same. `until` is empty without an end."""
+    """A finding that the project's policy lets pass: it is there all the same. `until` is empty without an end,
+    `more` are those like it that are left out behind it."""
 
     rule: str
     message: str
     reason: str
     until: str
+    more: int
 
 
 @dataclass(frozen=True)
@@ -126,13 +131,13 @@ def _checkpoint(report: Report, examination: Examination) -> CheckpointView:
         title=examination.title,
         verdict=_verdict(examination),
         counts=counts(examination),
-        findings=tuple(_finding(report, finding) for finding in examination.findings),
+        findings=tuple(_finding(report, f, more) for f, more in told(examination.findings, kind_of, IN_WORDS)),
         serving_title="serving" if examination.plans else "serving, as far as known",
         serving=tuple((release, SERVED[out], OUTCOME_STYLE[out], why) for release, out, why in rows),
         serving_remark=beside_serving(examination),
         unjudged=tuple(unjudged(examination.skipped)),
         faults=tuple(fault_lines(examination.faults)),
-        aside=tuple(_aside(item) for item in examination.ignored),
+        aside=tuple(_aside(*pair) for pair in told(examination.ignored, lambda i: kind_of(i.finding), IN_WORDS)),
         commands=examination.next_commands,
         examination=examination,
     )
@@ -148,29 +153,30 @@ def _verdict(examination: Examination) -> str:
     return f"{_VERDICTS[worst]}{f'; {said}' if said else ''}."
 
 
-def _finding(report: Report, finding: Finding) -> FindingView:
+def _finding(report: Report, finding: Finding, more: int) -> FindingView:
     about, fix = report.rules.get(finding.rule), finding.fix
     on = listing(finding.engines, 6) if finding.engines else ""
-    told = [("on", on), ("you would see", finding.effect), ("next", finding.advice)]
+    said = [("on", on), ("you would see", finding.effect), ("next", finding.advice)]
     if fix is not None and fix.refused is not None:
-        told.append(("not fixed", fix.refused))
+        said.append(("not fixed", fix.refused))
     elif fix is not None:
-        told += [("fix available", fix.summary), ("assumes", fix.assumption or "")]
+        said += [("fix available", fix.summary), ("assumes", fix.assumption or "")]
     if finding.by_policy:
-        told.append(("severity", "set by the project's policy"))
+        said.append(("severity", "set by the project's policy"))
     return FindingView(
         rule=f"{finding.rule} {finding.name}",
         severity=finding.severity,
         unsure="" if finding.confidence is Confidence.CERTAIN else finding.confidence.value,
         where=place(finding.location),
         message=finding.message,
-        told=tuple((label, words) for label, words in told if words),
+        told=tuple((label, words) for label, words in said if words),
         safety=fix.safety if fix is not None else "",
         background=about.why if about is not None else "",
         reports=about.seen_in if about is not None else finding.seen_in,
+        more=more_words(more, finding.rule),
     )
 
 
-def _aside(item: Ignored) -> Aside:
+def _aside(item: Ignored, more: int) -> Aside:
     until = f" (until {item.expires})" if item.expires else ""
-    return Aside(f"{item.finding.rule} {item.finding.name}", item.finding.message, item.reason, until)
+    return Aside(f"{item.finding.rule} {item.finding.name}", item.finding.message, item.reason, until, more)

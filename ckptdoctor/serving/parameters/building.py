@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ckptdoctor.serving.contract.contracts import Release
@@ -11,10 +11,10 @@ from ckptdoctor.serving.contract.settings import Settings, evaluate
 from ckptdoctor.serving.words import Reason
 from ckptdoctor.unknown import Unknown
 
-__all__ = ["Built", "build", "symbols_of"]
+__all__ = ["MAX_LAYERS", "Built", "build", "held_before", "layers_beyond", "symbols_of"]
 
-MAX_LAYERS = 256
-"""Layers that are built at most: a config may claim any number."""
+MAX_LAYERS = 128
+"""Layers that are built at most: a config may claim any number, and no draft or target has as many."""
 
 MAX_EXPERTS = 4096
 """Experts of one layer at most."""
@@ -88,6 +88,14 @@ def build(
     return built, opens
 
 
+def layers_beyond(
+    rows: Sequence[Mapping[str, Any]], release: Release, symbols: Mapping[str, Any], settings: Settings
+) -> int | None:
+    """How many layers or heads this release would build of a class, where that is more than are built here."""
+    counts = (evaluate(row["each"], symbols, settings) for row in rows if "each" in row and release.holds(row))
+    return next((count for count in counts if type(count) is int and count > MAX_LAYERS), None)
+
+
 def _if_built(
     name: str, row: Mapping[str, Any], symbols: Mapping[str, Any], settings: Settings, opens: list[Reason]
 ) -> Iterator[Built]:
@@ -156,3 +164,10 @@ def _indices(
 def _count(expression: str | int, limit: int, symbols: Mapping[str, Any], settings: Settings) -> int:
     count = evaluate(expression, symbols, settings)
     return min(count, limit) if type(count) is int else 0
+
+
+def held_before(built: Sequence[Built], otherwise: Mapping[str, str]) -> list[Built]:
+    """The parameters with the initial values that this release gives them otherwise than the table says."""
+    ends = tuple(otherwise.items())
+    found = ((b, next((v for end, v in ends if b.name.endswith(end)), b.initial)) for b in built)
+    return [b if initial == b.initial else replace(b, initial=initial) for b, initial in found]

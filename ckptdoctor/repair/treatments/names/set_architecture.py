@@ -92,7 +92,8 @@ def _stays_loud(case: Case, chosen: Option) -> None:
         for more in ((), *(option.edits for option in layouts(case.facts)[1:])):
             plan = case.plans_after((*chosen.edits, *more))[number]
             if not plan.is_refused:
-                left.append(tuple(n for n in plan.left_random if n not in plan.left_biases))
+                biases = frozenset(plan.left_biases)
+                left.append(tuple(n for n in plan.left_random if n not in biases))
         least = min(left, key=len, default=())
         if least:
             raise RefusedError("random", engine=before.label, name=chosen.label, names=least[:4])

@@ -7,14 +7,18 @@ engine reads can go, unless it is a trained part of the draft under another name
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
+from itertools import chain
 
+from ckptdoctor.facts import Facts
 from ckptdoctor.facts.draft.draft import Draft
 from ckptdoctor.facts.knowledge import knowledge
-from ckptdoctor.facts.naming.canonical import Named
 from ckptdoctor.repair.edits import DropTensor
 from ckptdoctor.repair.plan.case import Case, Proposed, RefusedError
 from ckptdoctor.repair.support.layouts import named_tensors
+from ckptdoctor.repair.support.once import once
+from ckptdoctor.serving import LoadPlan
 from ckptdoctor.unknown import Unknown
 
 __all__ = ["propose"]
@@ -30,15 +34,16 @@ def propose(case: Case, names: Sequence[str], kind: str, resembles: str | None) 
     if resembles is not None:
         raise RefusedError("resembles", name=names[0], resembles=resembles)
     for plan in case.plans:
-        used = next((s for s in plan.stored if s.fate == "used" and s.name in gone), None)
-        if used is not None:
-            raise RefusedError("read", name=used.name, engine=plan.label)
+        used = gone & _used(plan)
+        if used:
+            first = next(name for name in case.facts.tensors if name in used)
+            raise RefusedError("read", name=first, engine=plan.label)
     adapters = [re.compile(pattern) for pattern in knowledge().naming["adapter_parts"]]
     adapter = next((n for n in names if any(p.search(n) for p in adapters)), None)
     if adapter is not None:
         raise RefusedError("adapter", name=adapter)
     if not isinstance(draft.names, Unknown):
-        parts = {n for u in draft.names.unmerged for n in u.names}
+        parts = _unmerged(case.facts)
         part = next((n for n in names if n in parts), None)
         if part is not None:
             raise RefusedError("unmerged", name=part)
@@ -48,7 +53,7 @@ def propose(case: Case, names: Sequence[str], kind: str, resembles: str | None) 
     if mapped is not None and kind == "unknown":
         raise RefusedError("map", name=mapped.name, length=mapped.length)
     if kind != "buffer":
-        _refuse_parts(names, named_tensors(case.facts), kind)
+        _refuse_parts(names, case.facts, kind)
         lacking = _lacking(draft)
         # A config that cannot be read does not tell whether the draft has a head of its own.
         own_head = case.facts.vocab.claimed_draft_size is not None or not draft.has_config
@@ -59,10 +64,31 @@ def propose(case: Case, names: Sequence[str], kind: str, resembles: str | None) 
     return Proposed(tuple(DropTensor(name) for name in names), subject=f"{kind} tensors, {names[0]} first")
 
 
-def _refuse_parts(names: Sequence[str], named: Mapping[str, Named], kind: str) -> None:
+@once
+def _used(plan: LoadPlan) -> frozenset[str]:
+    return frozenset(stored.name for stored in plan.stored if stored.fate == "used")
+
+
+@once
+def _unmerged(facts: Facts) -> frozenset[str]:
+    """The names that are parts of a parameter which engines have in one."""
+    names = facts.draft.names
+    return frozenset() if isinstance(names, Unknown) else frozenset(n for u in names.unmerged for n in u.names)
+
+
+@once
+def _prefixes(facts: Facts) -> Counter[str]:
+    """How many names have each prefix."""
+    return Counter(n.prefix for n in named_tensors(facts).values() if n.prefix)
+
+
+def _refuse_parts(names: Sequence[str], facts: Facts, kind: str) -> None:
     """Refuse names that stand where parameters of the draft stand."""
-    gone = frozenset(names)
-    others = tuple({n.prefix for n in named.values() if n.prefix and n.stored not in gone})
+    named = named_tensors(facts)
+    others: tuple[str, ...] = ()
+    if kind == "target":
+        left = _prefixes(facts) - Counter(named[name].prefix for name in frozenset(names) if name in named)
+        others = tuple(left)
     for name in names:
         if kind == "target" and name.startswith(others):
             raise RefusedError("same_prefix", name=name)
@@ -80,5 +106,5 @@ def _lacking(draft: Draft) -> str | None:
     """A parameter that the draft should store and does not."""
     if isinstance(draft.names, Unknown):
         return None
-    absent = [*(m.names[0] for m in draft.names.missing), *(i.absent[0] for i in draft.names.incomplete)]
-    return absent[0] if absent else None
+    first = chain((m.names[0] for m in draft.names.missing), (i.absent[0] for i in draft.names.incomplete))
+    return next(first, None)
