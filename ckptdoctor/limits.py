@@ -51,3 +51,57 @@ PATTERN_NAME = 160
 
 PATTERN_STEPS = 500_000_000
 """Steps that the entries of one list may take over all names: size of the program times length of the name."""
+
+# --- files that a person names -------------------------------------------------------------------------------------
+
+RULE_FILE = 1_000_000
+"""Bytes of a rule file of one's own."""
+
+RULE_FILE_DEPTH = 20
+"""Levels of nesting in a rule file of one's own."""
+
+YAML_NUMBER = 64
+"""Characters of a number in YAML, which may be written to the base of 60 and then takes long to multiply."""
+
+PROJECT_FILE = 1024 * 1024
+"""Bytes of a project file (`ckptdoctor.toml`, `pyproject.toml`)."""
+
+BASELINE_FILE = 64 * 1024 * 1024
+"""Bytes of a baseline."""
+
+LAUNCH_FILE = 1024 * 1024
+"""Bytes of a file with a launch line."""
+
+LAUNCH_LINE = 64 * 1024
+"""Characters of a launch line; a script may have sixteen times as many around it."""
+
+LAUNCH_OPTIONS = 1_000
+"""Options of one launch line."""
+
+# --- GGUF files ----------------------------------------------------------------------------------------------------
+
+GGUF_ENTRIES = 10_000
+"""Metadata entries of a GGUF file; real files have a few dozen."""
+
+GGUF_TENSORS = 100_000
+"""Tensors of a GGUF file."""
+
+GGUF_TEXT = 1024
+"""Bytes of a text of a GGUF file that is kept; a longer one is passed over."""
+
+GGUF_LIST = 4096
+"""Elements of a list of numbers of a GGUF file that is kept; a longer one is passed over."""
+
+GGUF_LISTED_TEXTS = 2_000_000
+"""Texts in all lists of a GGUF file together; a vocabulary and its merges are less than half of that."""
+
+GGUF_HEADER = 256 * 1024 * 1024
+"""Bytes of the header of a GGUF file. Vocabulary and merges take about 10 MB."""
+
+# --- gates ---------------------------------------------------------------------------------------------------------
+
+GATE_SECONDS = 600
+"""Seconds that a gate takes for one tree unless CKPTDOCTOR_GATE_SECONDS says otherwise; past them it refuses."""
+
+GATE_FOLDERS = 20_000
+"""Folders of a tree that a gate looks into; it refuses a larger one rather than judge it in part."""

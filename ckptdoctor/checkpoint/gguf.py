@@ -14,24 +14,18 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from ckptdoctor.checkpoint.faults import Fault
+from ckptdoctor.limits import GGUF_ENTRIES, GGUF_HEADER, GGUF_LIST, GGUF_LISTED_TEXTS, GGUF_TENSORS, GGUF_TEXT
 from ckptdoctor.text import show
 
 __all__ = ["GgufHeader", "read_gguf"]
 
 MAGIC = b"GGUF"
-ENTRY_LIMIT = 10_000
-"""Metadata entries at most; real files have a few dozen."""
-TENSOR_LIMIT = 100_000
-TEXT_LIMIT = 1024
-"""Bytes of a text that is kept; a longer one is passed over."""
-LIST_LIMIT = 4096
-"""Elements of a list of numbers that is kept; a longer one is passed over."""
-HEADER_LIMIT = 256 * 1024 * 1024
-"""Bytes of header at most. Vocabulary and merges take about 10 MB."""
 _KEY_LIMIT = 65_535
 
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _TEXT, _LIST = 8, 9
+_PIECE = 1 << 20
+_LENGTH = struct.Struct("<Q")
 _BLOCK = re.compile(r"blk\.([0-9]{1,6})\.")
 # Elements and bytes of a block of each tensor type whose size is fixed (ggml.h, gguf-py GGML_QUANT_SIZES).
 _BLOCKS = {
@@ -101,10 +95,10 @@ def _opening(reader: _Reader) -> tuple[int, int, int]:
     if version not in (2, 3):
         raise _DamagedError(f"it is of version {version} of the format, and llama.cpp reads 2 and 3")
     tensors, entries = reader.number("Q"), reader.number("Q")
-    if entries > ENTRY_LIMIT:
-        raise _DamagedError(f"it announces {entries} metadata entries; more than {ENTRY_LIMIT} are not read")
-    if tensors > TENSOR_LIMIT:
-        raise _DamagedError(f"it announces {tensors} tensors; more than {TENSOR_LIMIT} are not read")
+    if entries > GGUF_ENTRIES:
+        raise _DamagedError(f"it announces {entries} metadata entries; more than {GGUF_ENTRIES} are not read")
+    if tensors > GGUF_TENSORS:
+        raise _DamagedError(f"it announces {tensors} tensors; more than {GGUF_TENSORS} are not read")
     return version, tensors, entries
 
 
@@ -137,8 +131,9 @@ class _Reader:
     """Sequential reading that knows where the file ends. `at` is the offset of the next byte."""
 
     def __init__(self, stream: BinaryIO, size: int) -> None:
-        self._stream, self._size, self.at = stream, min(size, HEADER_LIMIT), 0
-        self._whole = size <= HEADER_LIMIT
+        self._stream, self._size, self.at = stream, min(size, GGUF_HEADER), 0
+        self._whole = size <= GGUF_HEADER
+        self._texts = 0
 
     def take(self, count: int) -> bytes:
         """The next `count` bytes."""
@@ -157,14 +152,14 @@ class _Reader:
 
     def _need(self, count: int) -> None:
         if self.at + count > self._size:
-            limit = "the file ends inside its header" if self._whole else f"its header is longer than {HEADER_LIMIT}"
+            limit = "the file ends inside its header" if self._whole else f"its header is longer than {GGUF_HEADER}"
             raise _DamagedError(limit)
 
     def number(self, code: str) -> Any:
         """The next number, little endian."""
         return struct.unpack(f"<{code}", self.take(struct.calcsize(f"<{code}")))[0]
 
-    def text(self, limit: int = TEXT_LIMIT) -> str | None:
+    def text(self, limit: int = GGUF_TEXT) -> str | None:
         """The next text; None for one of more than `limit` bytes, which is passed over."""
         length = self.number("Q")
         if length > limit:
@@ -184,17 +179,36 @@ class _Reader:
 
     def _list(self, kind: int, count: int) -> list[Any] | None:
         if kind == _TEXT:
-            for _ in range(self._bounded(count, 8)):
-                self.skip(self.number("Q"))
+            self._pass_texts(self._bounded(count, 8))
             return None
         if kind not in _SCALARS:
             raise _DamagedError(f"a metadata list of type {kind}, which is not read")
         width = struct.calcsize(f"<{_SCALARS[kind]}")
         self._bounded(count, width)
-        if count > LIST_LIMIT:
+        if count > GGUF_LIST:
             self.skip(count * width)
             return None
         return list(struct.unpack(f"<{count}{_SCALARS[kind]}", self.take(count * width)))
+
+    def _pass_texts(self, count: int) -> None:
+        """Pass over `count` texts: their lengths are read out of large pieces, for there may be a million."""
+        self._texts += count
+        if self._texts > GGUF_LISTED_TEXTS:
+            raise _DamagedError(f"its lists announce more than {GGUF_LISTED_TEXTS} texts, and no more are read")
+        piece, start, end = b"", self.at, self.at
+        at = self.at
+        for _ in range(count):
+            if at + 8 > end:
+                self._stream.seek(at)
+                piece = self._stream.read(min(_PIECE, self._size - at))
+                start, end = at, at + len(piece)
+            if at + 8 > end:
+                self._need(self._size)
+                raise _DamagedError("the file ends inside its header")
+            at += 8 + _LENGTH.unpack_from(piece, at - start)[0]
+        self._need(at - self.at)
+        self._stream.seek(at)
+        self.at = at
 
     def _bounded(self, count: int, width: int) -> int:
         """`count`, when as many values of `width` bytes can still come."""

@@ -6,6 +6,7 @@ speculative config alone), or a manifest that holds a command (Kubernetes, compo
 
 from __future__ import annotations
 
+import errno
 import json
 import shlex
 from collections.abc import Mapping
@@ -19,13 +20,12 @@ from ckptdoctor.errors import UsageError
 from ckptdoctor.launch.engines import EngineLine, engine_lines
 from ckptdoctor.launch.line import Launch, launch_of
 from ckptdoctor.launch.words import without_documents
+from ckptdoctor.limits import LAUNCH_FILE
+from ckptdoctor.named_file import read_named
 from ckptdoctor.resources import YAML_LOADER
 from ckptdoctor.text import show
 
-__all__ = ["FILE_LIMIT", "launch_files", "read_launch"]
-
-FILE_LIMIT = 1024 * 1024
-"""Bytes of a file with a launch line at most."""
+__all__ = ["launch_files", "read_launch"]
 
 _SUFFIXES = frozenset({".sh", ".bash", ".zsh", ".yaml", ".yml", ".json", ".txt", ".env"})
 _DATA = frozenset({".yaml", ".yml", ".json"})
@@ -77,12 +77,13 @@ def _place(value: str) -> Path | None:
 
 def _text(place: Path) -> str:
     try:
-        with place.open("rb") as stream:
-            data = stream.read(FILE_LIMIT + 1)
+        data = read_named(place, LAUNCH_FILE)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise UsageError(
+                f"--launch {show(place)}: a file with a launch line has at most {LAUNCH_FILE} bytes"
+            ) from None
         raise UsageError(f"--launch {show(place)}: cannot be read ({show(error.strerror or error)})") from None
-    if len(data) > FILE_LIMIT:
-        raise UsageError(f"--launch {show(place)}: a file with a launch line has at most {FILE_LIMIT} bytes")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -181,7 +182,7 @@ def _engine_of_object(held: Mapping[Any, Any]) -> EngineLine | None:
 
 def _loaded(item: Any) -> Any:
     try:
-        return json.loads(item) if isinstance(item, str) and len(item) < FILE_LIMIT else None
+        return json.loads(item) if isinstance(item, str) and len(item) < LAUNCH_FILE else None
     except (ValueError, RecursionError):
         return None
 
@@ -280,8 +281,8 @@ def _config(name: str, folder: Path, documents: Mapping[str, str]) -> Mapping[st
     if text is None:
         for place in _config_places(name, folder):
             try:
-                if place.suffix.lower() in _DATA and place.is_file() and place.stat().st_size <= FILE_LIMIT:
-                    text = place.read_text(encoding="utf-8")
+                if place.suffix.lower() in _DATA and place.is_file():
+                    text = read_named(place, LAUNCH_FILE).decode("utf-8")
                     break
             except (OSError, ValueError):
                 continue

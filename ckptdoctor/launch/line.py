@@ -16,11 +16,9 @@ from ckptdoctor.launch.engines import EngineLine
 from ckptdoctor.launch.finding import chosen_command, release_in, speaks_of_drafts
 from ckptdoctor.launch.options import container_environment, options_of, with_files
 from ckptdoctor.launch.source import LaunchSource
+from ckptdoctor.limits import LAUNCH_LINE
 
-__all__ = ["LINE_LIMIT", "Launch", "launch_of", "parse_launch"]
-
-LINE_LIMIT = 64 * 1024
-"""Characters of a launch line at most."""
+__all__ = ["Launch", "launch_of", "parse_launch"]
 
 _LAYERS_LIMIT = 1024
 
@@ -104,7 +102,7 @@ def launch_of(
     sets beside it. `config_of` gives the content of a file of options that the command names, where it is at hand.
     Raises `UsageError`.
     """
-    if len(text) > (LINE_LIMIT * 16 if script else LINE_LIMIT):
+    if len(text) > (LAUNCH_LINE * 16 if script else LAUNCH_LINE):
         raise UsageError("the launch line is longer than any command")
     found, line = chosen_command(text, script)
     if found is None:

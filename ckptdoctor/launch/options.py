@@ -11,6 +11,7 @@ from typing import Any
 from ckptdoctor.errors import UsageError
 from ckptdoctor.launch.engines import EngineLine
 from ckptdoctor.launch.words import Word
+from ckptdoctor.limits import LAUNCH_OPTIONS
 from ckptdoctor.text import show
 
 __all__ = ["Given", "Options", "container_environment", "options_of", "with_files"]
@@ -80,6 +81,8 @@ def options_of(words: Sequence[Word], engine: EngineLine | None) -> Options:
             index += 1
         key = member.replace("-", "_") if member and engine is not None and name in engine.object_names else None
         given.append(Given(name, key or (member or None), written, value, word, holder))
+    if len(given) > LAUNCH_OPTIONS:
+        raise UsageError(f"the launch line has more than {LAUNCH_OPTIONS} options")
     held, is_open = _object(given, engine)
     return Options(tuple(given), held, is_open, tuple(plain))
 

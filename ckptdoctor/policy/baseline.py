@@ -12,13 +12,14 @@ from pathlib import Path
 from ckptdoctor.checkpoint.jsonreader import read_json
 from ckptdoctor.errors import CannotExamineError, UsageError
 from ckptdoctor.findings import Examination, Finding, fingerprint
+from ckptdoctor.limits import BASELINE_FILE
+from ckptdoctor.named_file import read_named
 from ckptdoctor.text import show
 from ckptdoctor.whole_file import write_whole
 
 __all__ = ["Baseline", "read_baseline", "write_baseline"]
 
 VERSION = 1
-SIZE_LIMIT = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,10 @@ class Baseline:
 def read_baseline(path: Path) -> Baseline:
     """The baseline in the file `path`. Raises `UsageError`."""
     try:
-        if path.stat().st_size > SIZE_LIMIT:
-            raise UsageError(f"{show(path)}: larger than any baseline")
-        document = read_json(path.read_bytes(), path.name)
+        document = read_json(read_named(path, BASELINE_FILE), path.name)
     except (OSError, CannotExamineError) as error:
-        raise UsageError(f"the baseline {show(path)} cannot be read ({show(error, 200)})") from None
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"the baseline {show(path)} cannot be read ({show(why, 200)})") from None
     content = document.object if document.readable else {}
     rows = content.get("findings")
     if content.get("schema_version") != VERSION or not isinstance(rows, list):

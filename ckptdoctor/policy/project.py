@@ -11,14 +11,14 @@ from typing import Any
 
 from ckptdoctor.errors import UsageError
 from ckptdoctor.findings import Severity
+from ckptdoctor.limits import PROJECT_FILE
+from ckptdoctor.named_file import read_named
 from ckptdoctor.text import show
 
 __all__ = ["NO_POLICY", "PROJECT_FILES", "Exemption", "Policy", "find_project", "load_policy"]
 
 PROJECT_FILES = ("ckptdoctor.toml", "pyproject.toml")
 """Names of project files; in a `pyproject.toml` only the table `[tool.ckptdoctor]` counts."""
-
-SIZE_LIMIT = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,10 @@ def _table(path: Path) -> dict[str, Any] | None:
     else:
         import tomli as tomllib
     try:
-        if path.stat().st_size > SIZE_LIMIT:
-            raise UsageError(f"{show(path)}: larger than any project file")
-        content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"{show(path)}: cannot be read ({show(error, 200)})") from None
+        content: dict[str, Any] = tomllib.loads(read_named(path, PROJECT_FILE).decode("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"{show(path)}: cannot be read ({show(why, 200)})") from None
     if path.name != "pyproject.toml":
         return content
     tools = content.get("tool")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from ckptdoctor.checkpoint.folder import Folder
 from ckptdoctor.checkpoint.weights import find_weights
@@ -16,9 +17,11 @@ from ckptdoctor.facts.asked import Asked
 from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.findings import Examination, Report, Severity
 from ckptdoctor.launch.line import parse_launch
+from ckptdoctor.limits import GATE_FOLDERS
 from ckptdoctor.planning import chosen_engines
 from ckptdoctor.policy import NO_POLICY, Policy, applied, check_rules, counts, load_policy, read_baseline
 from ckptdoctor.policy.project import PROJECT_FILES
+from ckptdoctor.registry.time_limit import TimeIsUpError, check_time, gate_seconds, time_limit
 from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.report.wording import PATH_LIMIT, fault_lines
 from ckptdoctor.resources import rules_dir
@@ -27,9 +30,6 @@ from ckptdoctor.serving.layers.provenance import provenance_of
 from ckptdoctor.text import listing, plural, show
 
 __all__ = ["Verdict", "drafts_in", "fault_reasons", "gate_policy", "is_draft", "judge_tree", "outcome_of"]
-
-FOLDER_LIMIT = 20_000
-"""Folders of a tree that are looked into; a gate refuses a larger one rather than judge it in part."""
 
 _SKIPPED = frozenset({".git", ".cache"})
 
@@ -111,8 +111,9 @@ def gate_policy(path: Path | None, installed: Path | None = None) -> Policy:
 def judge_tree(root: Path, policy: Policy, shown: str, today: date | None = None) -> Verdict:
     """Judge every draft in the folder `root` (and in its folders), which the person knows as `shown`.
 
-    Whatever cannot be examined is refused: a gate lets nothing in that it could not look at. Raises `UsageError` for a
-    policy that names unknown rules, engines or a target that cannot be read.
+    Whatever cannot be examined is refused, and so is what takes longer than a gate may: it lets nothing in that it
+    could not look at. Raises `UsageError` for a policy that names unknown rules, engines or a target that cannot be
+    read.
     """
     asked = Asked(launch=parse_launch(policy.launch) if policy.launch else None, deep=policy.deep)
     rules = rulebook(policy.rules)
@@ -121,6 +122,17 @@ def judge_tree(root: Path, policy: Policy, shown: str, today: date | None = None
     provenance = provenance_of(policy.trained_with, policy.captured_with)
     target = read_target(policy.target) if policy.target else None
     baseline = read_baseline(policy.baseline) if policy.baseline else None
+    seconds = gate_seconds()
+    try:
+        with time_limit(seconds):
+            return _judged(root, policy, shown, today, (asked, rules, provenance, target, baseline))
+    except TimeIsUpError:
+        why = f"judging it takes more than {seconds} seconds (CKPTDOCTOR_GATE_SECONDS)"
+        return Verdict("refused", Report((), ((shown, why),)), (f"{shown} could not be examined: {why}",))
+
+
+def _judged(root: Path, policy: Policy, shown: str, today: date | None, given: tuple[Any, ...]) -> Verdict:
+    asked, rules, provenance, target, baseline = given
     examinations: list[Examination] = []
     failed: list[tuple[str, str]] = []
     remarks: list[str] = []
@@ -130,6 +142,7 @@ def judge_tree(root: Path, policy: Policy, shown: str, today: date | None = None
     except CkptdoctorError as error:
         return Verdict("refused", Report((), ((shown, str(error)),)), (f"{shown} could not be examined",))
     for folder in folders:
+        check_time()
         label = _label(root, folder, shown)
         try:
             found = examination(str(folder), target, rules, policy.engines, asked, provenance=provenance)
@@ -161,8 +174,8 @@ def drafts_in(root: Path) -> tuple[Path, ...]:
 
 def _folders(root: Path) -> Iterator[Path]:
     for seen, (place, folders, _) in enumerate(os.walk(root, onerror=_refuse)):
-        if seen >= FOLDER_LIMIT:
-            raise CkptdoctorError(f"it has more than {FOLDER_LIMIT} folders")
+        if seen >= GATE_FOLDERS:
+            raise CkptdoctorError(f"it has more than {GATE_FOLDERS} folders")
         folders[:] = sorted(name for name in folders if name not in _SKIPPED)
         yield Path(place)
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from ckptdoctor.limits import RULE_FILE, RULE_FILE_DEPTH
+from ckptdoctor.named_file import read_named
 from ckptdoctor.resources import YAML_LOADER
 from ckptdoctor.text import show
 
-__all__ = ["LARGEST", "BadYamlError", "read_checked"]
-
-LARGEST = 1_000_000
-"""Bytes that a rule file of a person may have."""
-
-_DEEPEST = 20
+__all__ = ["BadYamlError", "read_checked"]
 
 
 class BadYamlError(Exception):
@@ -36,8 +34,8 @@ def read_checked(path: Path) -> tuple[Any, list[int]]:
             if isinstance(event, yaml.AliasEvent):
                 raise BadYamlError(f"line {line}: aliases (*{show(event.anchor, 40)}) are not allowed in rule files")
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > _DEEPEST:
-                raise BadYamlError(f"line {line}: nested deeper than {_DEEPEST} levels")
+            if depth > RULE_FILE_DEPTH:
+                raise BadYamlError(f"line {line}: nested deeper than {RULE_FILE_DEPTH} levels")
         loader = YAML_LOADER(text)
         try:
             node = loader.get_single_node()
@@ -62,12 +60,11 @@ def _line(part: Any) -> int:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
+        data = read_named(path, RULE_FILE)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise BadYamlError(f"is larger than {RULE_FILE // 1_000_000} MB") from None
         raise BadYamlError(f"cannot be read ({error.strerror or type(error).__name__})") from None
-    if len(data) > LARGEST:
-        raise BadYamlError(f"is larger than {LARGEST // 1_000_000} MB")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

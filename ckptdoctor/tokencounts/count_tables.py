@@ -15,6 +15,7 @@ from typing import Any
 from ckptdoctor.checkpoint.jsonreader import read_json
 from ckptdoctor.checkpoint.pickled.plain import Other, PlainTensor
 from ckptdoctor.checkpoint.pickles import read_plain
+from ckptdoctor.named_file import read_named
 from ckptdoctor.text import listing, show
 from ckptdoctor.tokencounts.tally import ID_LIMIT, Tally
 
@@ -40,7 +41,7 @@ def _json(place: Path, tally: Tally) -> str:
     size = place.stat().st_size
     if size > _JSON_LIMIT:
         raise tally.refuse(f"has {size} bytes; of a JSON file with counts at most {_JSON_LIMIT} are read")
-    document = read_json(place.read_bytes(), place.name, depth=0)
+    document = read_json(read_named(place, _JSON_LIMIT), place.name, depth=0)
     if not document.readable:
         fault = document.faults[-1]
         raise tally.refuse(f"is no JSON ({show(fault.detail or fault.kind.replace('_', ' '))})")

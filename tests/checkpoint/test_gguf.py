@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ckptdoctor.checkpoint import open_checkpoint
-from ckptdoctor.checkpoint.gguf import ENTRY_LIMIT, LIST_LIMIT, GgufHeader, read_gguf
+from ckptdoctor.checkpoint.gguf import GGUF_ENTRIES, GGUF_LIST, GgufHeader, read_gguf
 from ckptdoctor.errors import CannotExamineError
 
 KEYS = st.text(min_size=1, max_size=20)
@@ -54,7 +54,7 @@ def test_a_vocabulary_is_passed_over() -> None:
 
 
 def test_a_long_list_of_numbers_is_passed_over() -> None:
-    header = read(gguf_file({"scores": list(range(LIST_LIMIT + 1)), "after": 7}))
+    header = read(gguf_file({"scores": list(range(GGUF_LIST + 1)), "after": 7}))
     assert (header.faults, header.metadata) == ((), {"after": 7})
 
 
@@ -67,7 +67,7 @@ def test_a_long_list_of_numbers_is_passed_over() -> None:
         (gguf_file({}, version=4), "version 4"),
         (b"GGUF" + struct.pack(">IQQ", 3, 0, 0), "other order of bytes"),
         (b"GGUF" + struct.pack("<IQQ", 3, 2**60, 0), "announces 1152921504606846976 tensors"),
-        (b"GGUF" + struct.pack("<IQQ", 3, 0, ENTRY_LIMIT + 1), "metadata entries"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 0, GGUF_ENTRIES + 1), "metadata entries"),
         (b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 2**62), "ends inside"),
         (
             b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 3) + b"key" + struct.pack("<IIQ", 9, 8, 2**61),

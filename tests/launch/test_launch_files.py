@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ckptdoctor.errors import UsageError
-from ckptdoctor.launch.files import FILE_LIMIT, read_launch
+from ckptdoctor.launch.files import read_launch
 from ckptdoctor.launch.line import Launch
+from ckptdoctor.limits import LAUNCH_FILE
 
 SCRIPT = """#!/usr/bin/env bash
 # python -m sglang.launch_server --speculative-algorithm EAGLE
@@ -155,7 +156,7 @@ def test_what_is_said_of_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         read_launch(str(tmp_path / "absent.sh"))
     with pytest.raises(UsageError, match="a folder holds no launch line"):
         read_launch(str(tmp_path))
-    (tmp_path / "big.sh").write_bytes(b"#" * (FILE_LIMIT + 1))
+    (tmp_path / "big.sh").write_bytes(b"#" * (LAUNCH_FILE + 1))
     with pytest.raises(UsageError, match="at most"):
         read_launch(str(tmp_path / "big.sh"))
     (tmp_path / "bytes.sh").write_bytes(b"\xff\xfe\x00")

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from measuring.launches import AS_VLLM, QUOTED, read
 
 from ckptdoctor.errors import UsageError
-from ckptdoctor.launch.line import LINE_LIMIT, Launch, parse_launch
+from ckptdoctor.launch.line import Launch, parse_launch
+from ckptdoctor.limits import LAUNCH_LINE
 
 SGLANG = "python3 -m sglang.launch_server --model-path target"
 VLLM = "vllm serve target"
@@ -101,9 +102,9 @@ def test_control_characters_of_the_line_are_not_repeated() -> None:
 
 
 def test_the_length_of_a_line_is_bounded() -> None:
-    assert read(f"{SGLANG} ".ljust(LINE_LIMIT, "x")).engine == "sglang"
+    assert read(f"{SGLANG} ".ljust(LAUNCH_LINE, "x")).engine == "sglang"
     with pytest.raises(UsageError, match="longer than any command"):
-        parse_launch("x" * (LINE_LIMIT + 1))
+        parse_launch("x" * (LAUNCH_LINE + 1))
 
 
 @given(st.text())

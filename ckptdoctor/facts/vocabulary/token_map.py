@@ -19,6 +19,7 @@ from ckptdoctor.checkpoint.quiet import quiet
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.facts.vocabulary.id_list import Violation, order_of, outside_of, repeats_of
 from ckptdoctor.launch.line import Launch
+from ckptdoctor.named_file import read_named
 from ckptdoctor.text import show
 from ckptdoctor.unknown import Known, Unknown
 
@@ -159,7 +160,7 @@ def _content(place: Path, name: str) -> tuple[str, Any]:
     if start.startswith(b"\x93NUMPY"):
         return "npy", np.load(place, mmap_mode="r", allow_pickle=False)
     if start.lstrip()[:1] in (b"[", b"{"):
-        document = read_json(place.read_bytes(), name, depth=2)
+        document = read_json(read_named(place, FILE_LIMIT), name, depth=2)
         if not document.readable:
             raise CannotExamineError(f"{show(name)}: this JSON cannot be read")
         return "json", document.value
