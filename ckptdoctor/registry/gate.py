@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
-from ckptdoctor.checkpoint.folder import Folder
-from ckptdoctor.checkpoint.weights import find_weights
 from ckptdoctor.errors import CkptdoctorError
 from ckptdoctor.facts import read_target
 from ckptdoctor.facts.asked import Asked
@@ -19,18 +15,14 @@ from ckptdoctor.launch.line import parse_launch
 from ckptdoctor.planning import chosen_engines
 from ckptdoctor.policy import NO_POLICY, Policy, applied, check_rules, counts, load_policy, read_baseline
 from ckptdoctor.policy.project import PROJECT_FILES
+from ckptdoctor.registry.trees import NOT_SENT, drafts_in, drafts_without_weights
 from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.resources import rules_dir
 from ckptdoctor.scanning import about, examination
 from ckptdoctor.serving.layers.provenance import provenance_of
-from ckptdoctor.text import listing, plural, show
+from ckptdoctor.text import listing, plural
 
-__all__ = ["Verdict", "drafts_in", "gate_policy", "is_draft", "judge_tree", "outcome_of"]
-
-FOLDER_LIMIT = 20_000
-"""Folders of a tree that are looked into; a gate refuses a larger one rather than judge it in part."""
-
-_SKIPPED = frozenset({".git", ".cache"})
+__all__ = ["Verdict", "gate_policy", "is_draft", "judge_tree", "outcome_of"]
 
 
 @dataclass(frozen=True)
@@ -101,11 +93,15 @@ def gate_policy(path: Path | None, installed: Path | None = None) -> Policy:
     return replace(policy, severities={**usual.severities, **policy.severities})
 
 
-def judge_tree(root: Path, policy: Policy, shown: str, today: date | None = None) -> Verdict:
-    """Judge every draft in the folder `root` (and in its folders), which the person knows as `shown`.
+def judge_tree(
+    root: Path, policy: Policy, shown: str, today: date | None = None, skipped: frozenset[str] = NOT_SENT
+) -> Verdict:
+    """Judge every draft in the folder `root` (and in its folders, but for those called as one of `skipped`), which the
+    person knows as `shown`.
 
-    Whatever cannot be examined is refused: a gate lets nothing in that it could not look at. Raises `UsageError` for a
-    policy that names unknown rules, engines or a target that cannot be read.
+    A folder whose config describes a draft and that holds no weights is refused: nobody can load it. Whatever cannot be
+    examined is refused too: a gate lets nothing in that it could not look at. Raises `UsageError` for a policy that
+    names unknown rules, engines or a target that cannot be read.
     """
     asked = Asked(launch=parse_launch(policy.launch) if policy.launch else None, deep=policy.deep)
     rules = rulebook(policy.rules)
@@ -118,7 +114,8 @@ def judge_tree(root: Path, policy: Policy, shown: str, today: date | None = None
     failed: list[tuple[str, str]] = []
     remarks: list[str] = []
     try:
-        folders = drafts_in(root)
+        folders = drafts_in(root, skipped)
+        failed += [(_label(root, f, shown), _no_weights(kind)) for f, kind in drafts_without_weights(root, skipped)]
         remarks += _own_projects(root, shown)
     except CkptdoctorError as error:
         return Verdict("refused", Report((), ((shown, str(error)),)), (f"{shown} could not be examined",))
@@ -143,24 +140,8 @@ def judge_tree(root: Path, policy: Policy, shown: str, today: date | None = None
     return Verdict(outcome_of(report, policy), report, tuple(f"{p} could not be examined: {why}" for p, why in failed))
 
 
-def drafts_in(root: Path) -> tuple[Path, ...]:
-    """The folders of checkpoints in the tree `root`: those with weights in them, sorted. Links are not followed.
-
-    Raises `CkptdoctorError` for a tree of more folders than a gate looks into.
-    """
-    return tuple(sorted(folder for folder in _folders(root) if find_weights(Folder(folder)) is not None))
-
-
-def _folders(root: Path) -> Iterator[Path]:
-    for seen, (place, folders, _) in enumerate(os.walk(root, onerror=_refuse)):
-        if seen >= FOLDER_LIMIT:
-            raise CkptdoctorError(f"it has more than {FOLDER_LIMIT} folders")
-        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
-        yield Path(place)
-
-
-def _refuse(error: OSError) -> None:
-    raise CkptdoctorError(f"{show(error.filename)}: cannot be read ({show(error.strerror)})")
+def _no_weights(kind: str) -> str:
+    return f"its config.json describes a draft ({kind}), and there are no weights beside it, so nobody can load it"
 
 
 def _own_projects(root: Path, shown: str) -> list[str]:
