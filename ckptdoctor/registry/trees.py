@@ -72,9 +72,7 @@ def _refuse_link(top: Path, folder: Path, skipped: frozenset[str]) -> None:
     real = folder.resolve()
     inside = real.relative_to(top).parts if real.is_relative_to(top) else None
     if inside is None or skipped & set(inside):
-        raise CkptdoctorError(
-            f"{show(folder.name)} is a link to a folder that is not judged; put the folder itself there"
-        )
+        raise CkptdoctorError(f"{show(folder.name)} is a link that leads out of the checkpoint; put the folder there")
 
 
 def _refuse(error: OSError) -> None:

@@ -52,7 +52,8 @@ class Place:
         names = {posixpath.basename(name) for name in self._names()}
         weights = [name for name in names if name.lower().endswith(_WEIGHTS)]
         loud = any(name.lower().endswith(".gguf") or ".safetensors" in name.lower() for name in weights)
-        return loud or "config.json" in names
+        single = self.folder is not None and self.folder.is_file()  # a config by itself is no folder to load
+        return loud or ("config.json" in names and not single)
 
     @contextmanager
     def copy(self) -> Iterator[Path]:
