@@ -22,8 +22,13 @@ from ckptdoctor.text import show
 
 __all__ = ["Folder", "is_plain_name", "leads_out", "locate", "open_regular"]
 
+NAME_LIMIT = 1_000_000
+"""Entries of a folder whose names are listed at most."""
+
 FILE_LIMIT = 10_000
-"""Entries of a folder that are looked at."""
+"""Of these, the ones at most that may be weights."""
+
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".index.json", ".gguf")
 
 
 _REFERENCE_LIMIT = 256
@@ -113,13 +118,16 @@ class Folder:
 
     def _list(self) -> tuple[str, ...]:
         names: list[str] = []
+        weights = 0
         try:
             with os.scandir(self.root) as entries:
                 for entry in entries:
                     names.append(entry.name)
-                    if len(names) > FILE_LIMIT:
+                    weights += entry.name.endswith(_WEIGHTS)
+                    if weights > FILE_LIMIT or len(names) > NAME_LIMIT:
+                        limit = f"{FILE_LIMIT} weight files" if weights > FILE_LIMIT else f"{NAME_LIMIT} files"
                         raise CannotExamineError(
-                            f"{show(self.root)}: holds more than {FILE_LIMIT} files; name the checkpoint's own folder"
+                            f"{show(self.root)}: holds more than {limit}; name the checkpoint's own folder"
                         )
         except OSError as error:
             raise CannotExamineError(f"{show(self.root)}: cannot be read ({_reason(error)})") from None

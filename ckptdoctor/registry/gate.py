@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from ckptdoctor.checkpoint.folder import Folder
-from ckptdoctor.checkpoint.weights import find_weights
 from ckptdoctor.errors import CkptdoctorError
 from ckptdoctor.facts import read_target
 from ckptdoctor.facts.asked import Asked
 from ckptdoctor.facts.knowledge import knowledge
 from ckptdoctor.findings import Examination, Report, Severity
 from ckptdoctor.launch.line import parse_launch
-from ckptdoctor.limits import GATE_FOLDERS
 from ckptdoctor.planning import chosen_engines
 from ckptdoctor.policy import NO_POLICY, Policy, applied, check_rules, counts, load_policy, read_baseline
 from ckptdoctor.policy.project import PROJECT_FILES
 from ckptdoctor.registry.time_limit import TimeIsUpError, check_time, gate_seconds, time_limit
+from ckptdoctor.registry.trees import NOT_SENT, drafts_in, drafts_without_weights
 from ckptdoctor.repair.known_rules import rulebook
 from ckptdoctor.report.wording import PATH_LIMIT, fault_lines
 from ckptdoctor.resources import rules_dir
@@ -29,9 +25,7 @@ from ckptdoctor.scanning import about, examination
 from ckptdoctor.serving.layers.provenance import provenance_of
 from ckptdoctor.text import listing, plural, show
 
-__all__ = ["Verdict", "drafts_in", "fault_reasons", "gate_policy", "is_draft", "judge_tree", "outcome_of"]
-
-_SKIPPED = frozenset({".git", ".cache"})
+__all__ = ["Verdict", "fault_reasons", "gate_policy", "is_draft", "judge_tree", "outcome_of"]
 
 
 @dataclass(frozen=True)
@@ -108,12 +102,15 @@ def gate_policy(path: Path | None, installed: Path | None = None) -> Policy:
     return replace(policy, severities={**usual.severities, **policy.severities})
 
 
-def judge_tree(root: Path, policy: Policy, shown: str, today: date | None = None) -> Verdict:
-    """Judge every draft in the folder `root` (and in its folders), which the person knows as `shown`.
+def judge_tree(
+    root: Path, policy: Policy, shown: str, today: date | None = None, skipped: frozenset[str] = NOT_SENT
+) -> Verdict:
+    """Judge every draft in the folder `root` (and in its folders, but for those called as one of `skipped`), which the
+    person knows as `shown`.
 
-    Whatever cannot be examined is refused, and so is what takes longer than a gate may: it lets nothing in that it
-    could not look at. Raises `UsageError` for a policy that names unknown rules, engines or a target that cannot be
-    read.
+    A folder whose config describes a draft and that holds no weights is refused: nobody can load it. Whatever cannot be
+    examined is refused too, and so is what takes longer than a gate may: a gate lets nothing in that it could not look
+    at. Raises `UsageError` for a policy that names unknown rules, engines or a target that cannot be read.
     """
     asked = Asked(launch=parse_launch(policy.launch) if policy.launch else None, deep=policy.deep)
     rules = rulebook(policy.rules)
@@ -125,19 +122,22 @@ def judge_tree(root: Path, policy: Policy, shown: str, today: date | None = None
     seconds = gate_seconds()
     try:
         with time_limit(seconds):
-            return _judged(root, policy, shown, today, (asked, rules, provenance, target, baseline))
+            return _judged(root, policy, shown, today, (asked, rules, provenance, target, baseline), skipped)
     except TimeIsUpError:
         why = f"judging it takes more than {seconds} seconds (CKPTDOCTOR_GATE_SECONDS)"
         return Verdict("refused", Report((), ((shown, why),)), (f"{shown} could not be examined: {why}",))
 
 
-def _judged(root: Path, policy: Policy, shown: str, today: date | None, given: tuple[Any, ...]) -> Verdict:
+def _judged(
+    root: Path, policy: Policy, shown: str, today: date | None, given: tuple[Any, ...], skipped: frozenset[str]
+) -> Verdict:
     asked, rules, provenance, target, baseline = given
     examinations: list[Examination] = []
     failed: list[tuple[str, str]] = []
     remarks: list[str] = []
     try:
-        folders = drafts_in(root)
+        folders = drafts_in(root, skipped)
+        failed += [(_label(root, f, shown), _no_weights(kind)) for f, kind in drafts_without_weights(root, skipped)]
         remarks += _own_projects(root, shown)
     except CkptdoctorError as error:
         return Verdict("refused", Report((), ((shown, str(error)),)), (f"{shown} could not be examined",))
@@ -164,24 +164,8 @@ def _judged(root: Path, policy: Policy, shown: str, today: date | None, given: t
     return Verdict(outcome_of(report, policy), report, (*unread, *fault_reasons(report)))
 
 
-def drafts_in(root: Path) -> tuple[Path, ...]:
-    """The folders of checkpoints in the tree `root`: those with weights in them, sorted. Links are not followed.
-
-    Raises `CkptdoctorError` for a tree of more folders than a gate looks into.
-    """
-    return tuple(sorted(folder for folder in _folders(root) if find_weights(Folder(folder)) is not None))
-
-
-def _folders(root: Path) -> Iterator[Path]:
-    for seen, (place, folders, _) in enumerate(os.walk(root, onerror=_refuse)):
-        if seen >= GATE_FOLDERS:
-            raise CkptdoctorError(f"it has more than {GATE_FOLDERS} folders")
-        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
-        yield Path(place)
-
-
-def _refuse(error: OSError) -> None:
-    raise CkptdoctorError(f"{show(error.filename)}: cannot be read ({show(error.strerror)})")
+def _no_weights(kind: str) -> str:
+    return f"its config.json describes a draft ({kind}), and there are no weights beside it, so nobody can load it"
 
 
 def _own_projects(root: Path, shown: str) -> list[str]:

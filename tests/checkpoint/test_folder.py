@@ -152,8 +152,8 @@ def test_empty_and_foreign_folders(tmp_path: Path) -> None:
 
 def test_a_folder_of_too_many_files(tmp_path: Path) -> None:
     for number in range(FILE_LIMIT + 1):
-        (tmp_path / str(number)).touch()
-    assert f"more than {FILE_LIMIT} files" in refusal(tmp_path)
+        (tmp_path / f"{number}.bin").touch()
+    assert f"more than {FILE_LIMIT} weight files" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "a\\b", "C:x", "a\0"])

@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from builder.gguf import gguf_file
 from gate_drafts import HEALTHY, SICK, WARNED, draft
 
 from ckptdoctor.errors import CannotExamineError, UsageError
@@ -134,3 +135,41 @@ def test_a_tree_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         assert judge_tree(model, NO_POLICY, "m").refused
     finally:
         model.chmod(0o700)
+
+
+def test_a_gguf_file_alone_is_judged(tmp_path: Path) -> None:
+    whole = gguf_file({"general.architecture": "llama"})
+    (tmp_path / "model.gguf").write_bytes(whole)
+    assert judge_tree(tmp_path, NO_POLICY, "m").outcome == "passed"
+    (tmp_path / "model.gguf").write_bytes(whole[: len(whole) // 2])
+    verdict = judge_tree(tmp_path, NO_POLICY, "m")
+    assert verdict.refused, verdict.sentence
+
+
+def test_a_config_of_a_draft_without_weights_is_refused(tmp_path: Path) -> None:
+    model = draft(tmp_path / "model")
+    (model / "model.safetensors").unlink()
+    verdict = judge_tree(model, NO_POLICY, "m")
+    assert verdict.sentence == (
+        "refused: m could not be examined: its config.json describes a draft (EAGLE-3), and there are no weights beside"
+        " it, so nobody can load it"
+    )
+    (model / "config.json").write_text('{"architectures": ["LlamaForCausalLM"], "num_hidden_layers": 32}', "utf-8")
+    assert judge_tree(model, NO_POLICY, "m").outcome == "empty"
+
+
+def test_a_link_to_a_folder_that_is_not_judged_is_refused(tmp_path: Path) -> None:
+    draft(tmp_path / "out", SICK)
+    tree = tmp_path / "tree"
+    draft(tree / "real")
+    (tree / "again").symlink_to("real")
+    assert judge_tree(tree, NO_POLICY, "m").outcome == "passed"
+    (tree / "again").unlink()
+    (tree / "again").symlink_to(tmp_path / "out")
+    assert judge_tree(tree, NO_POLICY, "m").refused
+
+
+def test_what_is_sent_whole_is_judged_whole(tmp_path: Path) -> None:
+    draft(tmp_path / "tree" / ".cache" / "x", SICK)
+    assert judge_tree(tmp_path / "tree", NO_POLICY, "m").outcome == "empty"
+    assert judge_tree(tmp_path / "tree", NO_POLICY, "m", skipped=frozenset()).refused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import IO
 from ckptdoctor.errors import CannotExamineError
 from ckptdoctor.text import show
 
-__all__ = ["Objects", "Repository", "find_repository", "open_objects", "pieces"]
+__all__ = ["Objects", "Repository", "answered", "find_repository", "open_objects", "pieces"]
 
 _CHUNK = 1 << 20
 
@@ -112,6 +112,29 @@ def open_objects() -> Iterator[Objects]:
     """The objects of the repository that the current folder belongs to, also those that a push has just brought."""
     with _started(["cat-file", "--batch"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         yield Objects(process)
+
+
+def answered(args: Sequence[str], folder: Path, more: Mapping[str, str], given: bytes = b"") -> bytes:
+    """What `git ARGS` prints in `folder` when it reads `given`, with nothing of the repository that a hook runs in.
+
+    Neither its settings nor those of the person count. Raises `CannotExamineError` when git fails.
+    """
+    plain = {name: value for name, value in _environment().items() if not name.startswith("GIT_")}
+    alone = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "HOME": str(folder), "XDG_CONFIG_HOME": ""}
+    try:
+        done = subprocess.run(  # noqa: S603
+            ["git", *args],  # noqa: S607
+            cwd=folder,
+            input=given,
+            capture_output=True,
+            env={**plain, **alone, **more},
+            check=False,
+        )
+    except OSError as error:
+        raise CannotExamineError(f"git cannot be started ({show(error.strerror or error)})") from None
+    if done.returncode:
+        raise CannotExamineError(f"git {args[0]} failed: {_complaint(done.stderr)}")
+    return done.stdout
 
 
 def pieces(stream: IO[bytes]) -> Iterator[bytes]:

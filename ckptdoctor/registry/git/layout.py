@@ -1,24 +1,27 @@
 """A commit or the index as a folder: its files as they would be after a clone, with git-lfs's objects in place.
 
-Nothing is checked out: no filter, no hook and no attribute of the tree has a say in it.
+Nothing is checked out: no filter and no hook runs. A pointer becomes its object where the tree's attributes hand it to
+git-lfs, as in a clone; what else they would make of a file that a loader reads is a problem.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 
 from ckptdoctor.errors import CannotExamineError, CkptdoctorError
 from ckptdoctor.publish.copying import copy_range
-from ckptdoctor.registry.gate import drafts_in
+from ckptdoctor.registry.git.attributes import NONE
+from ckptdoctor.registry.git.clones import Clone, clone_of, clone_problems
 from ckptdoctor.registry.git.commands import Objects
 from ckptdoctor.registry.git.entries import Entry, bad_name
 from ckptdoctor.registry.git.lfs import POINTER_LIMIT, Pointer, object_path, read_pointer, sha256_of
+from ckptdoctor.registry.trees import drafts_in
 from ckptdoctor.text import show
 
 __all__ = ["Layout", "LfsObjects", "lay_out"]
@@ -27,7 +30,6 @@ LINK_LIMIT = 4096
 """Bytes of where a link leads; no file system takes more."""
 
 _KEPT_FREE = 64 << 20
-_EMPTY = sha256(b"").hexdigest()
 
 
 @dataclass(frozen=True)
@@ -53,15 +55,20 @@ class Layout:
     missing: dict[str, None] = field(default_factory=dict)
     links: dict[Path, str] = field(default_factory=dict)
     written: dict[str, Path] = field(default_factory=dict)
+    clone: Clone = field(default_factory=Clone)
+    texts: set[str] = field(default_factory=set)
 
 
 def lay_out(entries: Iterable[Entry], objects: Objects, root: Path, lfs: LfsObjects) -> Layout:
-    """Make the files of `entries` in the new empty folder `root`.
+    """Make the files of `entries` in the new empty folder `root`, in whose parent nothing else is called `attributes`.
 
     An object of git-lfs that is a weight file's or lies beside one is read whole: one whose content is not what its
     pointer names is a problem. Raises `CannotExamineError` when it cannot be done at all (no space, a broken object).
     """
     layout = Layout(root)
+    entries = tuple(entries)
+    layout.clone = _attributes(entries, objects, root.with_name("attributes"))
+    layout.problems += layout.clone.problems
     for entry in entries:
         why = bad_name(entry.path)
         if why is not None:
@@ -78,8 +85,27 @@ def lay_out(entries: Iterable[Entry], objects: Objects, root: Path, lfs: LfsObje
     _link(layout)
     _leave_out(layout)
     if not layout.problems:
-        layout.problems += _damaged(layout)
+        layout.problems += _after_all(layout, entries)
     return layout
+
+
+def _attributes(entries: Iterable[Entry], objects: Objects, private: Path) -> Clone:
+    private.mkdir(mode=0o700)
+    try:
+        return clone_of([entry for entry in entries if bad_name(entry.path) is None], objects, private)
+    finally:
+        shutil.rmtree(private, ignore_errors=True)
+
+
+def _after_all(layout: Layout, entries: Iterable[Entry]) -> list[tuple[str, str]]:
+    """What is wrong with files in the folders of drafts: objects that are damaged, and what clones make of them."""
+    try:
+        folders = set(drafts_in(layout.root))
+        objects = {path.relative_to(layout.root).as_posix() for path in layout.from_lfs}
+        found = list(clone_problems(layout.clone, entries, layout.root, folders, objects, layout.texts))
+    except CkptdoctorError:
+        return []  # the judgement says so
+    return found or list(_damaged(layout, folders))
 
 
 def _cannot(error: OSError) -> str:
@@ -108,7 +134,9 @@ def _place(layout: Layout, entry: Entry, objects: Objects, lfs: LfsObjects) -> N
         content = b"".join(parts)
         pointer, parts = read_pointer(content), iter((content,))
     path.parent.mkdir(parents=True, exist_ok=True)
-    if pointer is not None:
+    if pointer is not None and not layout.clone.attributes.get(entry.path, NONE).in_lfs:
+        layout.texts.add(entry.path)
+    elif pointer is not None:
         _place_object(layout, entry.path, pointer, lfs)
         return
     _enough_space(layout.root, size)
@@ -152,7 +180,7 @@ def _place_object(layout: Layout, name: str, pointer: Pointer, lfs: LfsObjects) 
             (name, "its git-lfs pointer names an extension, a program that would change its content")
         )
         return
-    if pointer.oid == _EMPTY and pointer.size == 0:  # git-lfs stores no object for an empty file
+    if pointer.size == 0:  # git-lfs stores no object for an empty file
         _write(path, iter(()), None)
         return
     source = object_path(pointer.oid, lfs.stores)
@@ -236,12 +264,8 @@ def _leave_out(layout: Layout) -> None:
         layout.remarks.append(f"{where} was not judged: it holds objects of git-lfs that are not here.")
 
 
-def _damaged(layout: Layout) -> Iterator[tuple[str, str]]:
+def _damaged(layout: Layout, folders: set[Path]) -> Iterator[tuple[str, str]]:
     """Objects beside weights whose content is not what the pointer names."""
-    try:
-        folders = set(drafts_in(layout.root))
-    except CkptdoctorError:
-        return  # the judgement says so
     for path, pointer in layout.from_lfs.items():
         if path.parent not in folders:
             continue

@@ -17,10 +17,13 @@ POINTER_LIMIT = 1024
 """Bytes from which on git-lfs takes no file for a pointer."""
 
 # The names of the format, of today and of long ago, that git-lfs itself accepts.
-_POINTER = re.compile(
-    rb"version (?:https://git-lfs\.github\.com/spec/v1|http://git-media\.io/v/2|https://hawser\.github\.com/spec/v1)\n"
-    rb"(?P<extensions>(?:ext-[^\n]*\n)*)oid sha256:(?P<oid>[0-9a-f]{64})\nsize (?P<size>[0-9]{1,19})\s*"
+_VERSIONS = frozenset(
+    {"https://git-lfs.github.com/spec/v1", "http://git-media.io/v/2", "https://hawser.github.com/spec/v1"}
 )
+_KEYS = ("version", "oid", "size")
+_EXTENSION = re.compile(r"ext-[0-9]-\w+", re.ASCII)
+_OID = re.compile(r"sha256:([0-9a-f]{64})")
+_SIZE = re.compile(r"\+?0*([0-9]{1,19})")
 _CHUNK = 1 << 20
 
 
@@ -34,11 +37,33 @@ class Pointer:
 
 
 def read_pointer(content: bytes) -> Pointer | None:
-    """The pointer in the file `content`; None when it is an ordinary file."""
-    found = _POINTER.fullmatch(content) if len(content) < POINTER_LIMIT else None
-    if found is None:
+    """The pointer in the file `content`, in every form that git-lfs takes for one (lfs/pointer.go, `decodeKVData`):
+    with blanks and empty lines around, with line ends of Windows, and with lines of extensions anywhere.
+
+    None when it is an ordinary file.
+    """
+    if len(content) >= POINTER_LIMIT:
         return None
-    return Pointer(found["oid"].decode("ascii"), int(found["size"]), bool(found["extensions"]))
+    values: dict[str, str] = {}
+    extended = False
+    # Blanks as Go has them; a text in another encoding than UTF-8 is no pointer, since every line of one is ASCII.
+    for line in content.decode("utf-8", "replace").strip().split("\n"):
+        text = line.removesuffix("\r")
+        if not text:
+            continue
+        key, blank, value = text.partition(" ")
+        if not blank or len(values) == len(_KEYS):
+            return None
+        if key == _KEYS[len(values)]:
+            values[key] = value
+        elif _EXTENSION.match(key):
+            extended = True
+        else:
+            return None
+    oid, size = _OID.fullmatch(values.get("oid", "")), _SIZE.fullmatch(values.get("size", ""))
+    if values.get("version") not in _VERSIONS or oid is None or size is None or int(size[1]) >= 2**63:
+        return None
+    return Pointer(oid[1], int(size[1]), extended)
 
 
 def own_stores(repository: Repository) -> tuple[Path, ...]:

@@ -65,7 +65,7 @@ def judged_commit(
     with tempfile.TemporaryDirectory(prefix=".ckptdoctor-", dir=near, ignore_cleanup_errors=True) as place:
         with hub_problems(f"hf://{show(where.repo)}", where.repo, where.revision):
             tree = commit_tree(Path(place), operations, where, private)
-        verdict = _for_people(judge_tree(tree.root, policy, where.repo), tree.root, None)
+        verdict = _for_people(judge_tree(tree.root, policy, where.repo, skipped=frozenset()), tree.root, None)
         if verdict.refused:
             raise RefusedUploadError(verdict)
         yield tree.operations, tree.base

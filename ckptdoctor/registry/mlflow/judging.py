@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ckptdoctor.checkpoint.foreign import format_of
 from ckptdoctor.errors import CkptdoctorError, UsageError
 from ckptdoctor.findings import Report
 from ckptdoctor.policy import Policy
@@ -71,14 +73,19 @@ def _judge_place(place: Place, policy: Policy, shown: str) -> Judged:
         return EMPTY
     if place.folder is not None and place.folder.is_dir():
         # A look at the files where they lie costs no copy, and most versions of a registry hold no draft at all.
-        first = _without_others(judge_tree(place.folder, policy, shown), place.folder, policy, shown)
+        first = _without_others(_judged_whole(place.folder, policy, shown), place.folder, policy, shown)
         if first.outcome == "refused":
             return Judged(first)
         if first.outcome == "empty" and not _links(place.folder):
             return EMPTY
     with place.copy() as copied:
-        verdict = _without_others(judge_tree(copied, policy, shown), copied, policy, shown)
+        verdict = _without_others(_judged_whole(copied, policy, shown), copied, policy, shown)
         return Judged(_without_commands(verdict), digest(copied)) if verdict.outcome != "empty" else EMPTY
+
+
+def _judged_whole(folder: Path, policy: Policy, shown: str) -> Verdict:
+    """The verdict on all folders: whoever downloads a version gets `.git` and `.cache` of it as well."""
+    return judge_tree(folder, policy, shown, skipped=frozenset())
 
 
 def _links(folder: Path) -> bool:
@@ -96,12 +103,13 @@ def _without_others(verdict: Verdict, root: Path, policy: Policy, shown: str) ->
     """The verdict without folders that are no drafts: without a config.json, and with no tensors that drafts have.
 
     An MLflow model of another kind (a pickled module, a state dict, an adapter) is judged by nobody here. A folder
-    with a config.json is one that an engine would load as a draft, and is judged whatever is in it.
+    with a config.json or a GGUF file is one that an engine would load as a draft, and is judged whatever is in it.
     """
     report = verdict.report
 
     def configured(label: str) -> bool:
-        return (root / label[len(shown.rstrip("/")) :].lstrip("/") / "config.json").exists()
+        folder = root / label[len(shown.rstrip("/")) :].lstrip("/")
+        return (folder / "config.json").exists() or any(format_of(name) == "gguf" for name in os.listdir(folder))  # noqa: PTH208  # names alone
 
     if verdict.reasons == (f"{shown} could not be examined",):  # the tree as a whole
         return verdict

@@ -28,7 +28,7 @@ REPORT_FOLDER = "ckptdoctor-report"
 LISTING_LIMIT = 20_000
 """Files of a remote version that are listed; a gate refuses a larger one rather than judge it in part."""
 
-_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".index.json")
+_WEIGHTS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".index.json")
 _REPORTS = ("report.json", "report.md")
 _HOPS = 16
 _CHUNK = 1 << 20
@@ -45,12 +45,15 @@ class Place:
     def may_hold_drafts(self) -> bool:
         """Whether there may be a draft in it, from names alone: nothing is opened or moved.
 
-        Pickles count where there is a config.json too: without one no engine takes them for a draft, and registries
-        are full of other models that are pickles. Raises `CkptdoctorError` when it cannot be listed.
+        Pickles count where there is a config.json (which may describe a draft whose weights are not there): without
+        one no engine takes them for a draft, and registries are full of other models that are pickles. Raises
+        `CkptdoctorError` when it cannot be listed.
         """
         names = {posixpath.basename(name) for name in self._names()}
         weights = [name for name in names if name.lower().endswith(_WEIGHTS)]
-        return any(".safetensors" in name.lower() for name in weights) or (bool(weights) and "config.json" in names)
+        loud = any(name.lower().endswith(".gguf") or ".safetensors" in name.lower() for name in weights)
+        single = self.folder is not None and self.folder.is_file()  # a config by itself is no folder to load
+        return loud or ("config.json" in names and not single)
 
     @contextmanager
     def copy(self) -> Iterator[Path]:

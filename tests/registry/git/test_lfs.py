@@ -93,6 +93,36 @@ def test_pointers_are_read_as_git_lfs_reads_them() -> None:
     assert read_pointer(extended.encode()) == Pointer(oid, 12, True)
     for other in (pointer.upper(), pointer + "x", pointer.replace("sha256", "md5"), "", pointer + " " * 1024):
         assert read_pointer(other.encode()) is None
+    for same in pointer_forms(pointer):
+        assert read_pointer(same.encode()) == Pointer(oid, 12, False)
+    for other in (swapped(pointer), pointer.replace("size", "sizes"), pointer.replace("v1", "v9")):
+        assert read_pointer(other.encode()) is None
+
+
+@needs_lfs
+def test_git_lfs_itself_takes_these_forms_for_pointers(lfs_door: Door) -> None:
+    pointer = POINTER.format(oid="0a" * 32, size=12)
+    for number, text in enumerate((*pointer_forms(pointer), swapped(pointer))):
+        path = lfs_door.clone / f"{number}.txt"
+        path.write_bytes(text.encode())
+        done = lfs_door.run("git", "lfs", "pointer", "--check", "--no-strict", "--file", str(path))
+        assert (done.returncode == 0) is (read_pointer(text.encode()) is not None), text
+
+
+def pointer_forms(pointer: str) -> tuple[str, ...]:
+    return (
+        pointer.replace("\n", "\r\n"),
+        pointer.removesuffix("\n"),
+        f"\n\n{pointer}\n \n",
+        pointer.replace("\n", "\n\n"),
+        pointer.replace("https://git-lfs.github.com/spec/v1", "https://hawser.github.com/spec/v1"),
+        pointer.replace("size 12", "size 0012"),
+    )
+
+
+def swapped(pointer: str) -> str:
+    version, oid, size = pointer.splitlines()
+    return f"{version}\n{size}\n{oid}\n"
 
 
 def test_an_extension_of_git_lfs_is_refused_and_an_empty_file_needs_no_object(
@@ -100,9 +130,10 @@ def test_an_extension_of_git_lfs_is_refused_and_an_empty_file_needs_no_object(
 ) -> None:
     oid = "0a" * 32
     extended = POINTER.format(oid=oid, size=12).replace("oid", f"ext-0-case sha256:{oid}\noid", 1)
+    attributes = ("100644", ".gitattributes", door.blob(b"* filter=lfs\n"))
     blob = door.blob(extended.encode())
-    verdict = judged(door, door.tree(("100644", "x.bin", blob)), monkeypatch)
+    verdict = judged(door, door.tree(attributes, ("100644", "x.bin", blob)), monkeypatch)
     assert "its git-lfs pointer names an extension" in verdict.sentence
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     blob = door.blob(POINTER.format(oid=empty, size=0).encode())
-    assert judged(door, door.tree(("100644", "x.txt", blob)), monkeypatch).outcome == "empty"
+    assert judged(door, door.tree(attributes, ("100644", "x.txt", blob)), monkeypatch).outcome == "empty"

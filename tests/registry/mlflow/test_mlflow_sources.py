@@ -167,3 +167,12 @@ def test_a_writer_that_never_rests_gets_nothing_else_in(client: Any, tmp_path: P
         stop.set()
         writer.join()
     assert {v.tags["ckptdoctor.digest"] for v in client.search_model_versions("")} == {right}
+
+
+@pytest.mark.parametrize("hidden", [".cache", ".git", "model/.cache/huggingface"])
+def test_folders_that_a_work_tree_would_hide_are_judged(client: Any, tmp_path: Path, hidden: str) -> None:
+    version = tmp_path / "version"
+    draft(version / "model")
+    draft(version / hidden / "x", SICK)
+    assert "VOC001" in refusal(register, client, version)
+    assert versions(client) == []
