@@ -18,8 +18,6 @@ from ckptdoctor.text import show
 
 __all__ = ["NOT_SENT", "drafts_in", "drafts_without_weights"]
 
-"""Folders of a tree that are looked into; a gate refuses a larger one rather than judge it in part."""
-
 NOT_SENT = frozenset({".git", ".cache"})
 """Folders in a work tree that are no part of what is sent: the records of git and of the Hub's client."""
 
