@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ckptdoctor.checkpoint.folder import Folder
 from ckptdoctor.checkpoint.foreign import foreign_files, format_of
+from ckptdoctor.checkpoint.remote import remote_at
 from ckptdoctor.checkpoint.weights import find_weights, is_weight_file, read_json_file
 from ckptdoctor.errors import CkptdoctorError
 from ckptdoctor.facts.config import Config
@@ -53,7 +54,7 @@ def _holds_weights(folder: Path, names: list[str]) -> bool:
 
 
 def _folders(root: Path, skipped: frozenset[str]) -> Iterator[tuple[Path, list[str]]]:
-    """Every folder of the tree, with the names of all its entries that are no folders."""
+    """Every folder of the tree, with the names of all its entries that are no folders, those at the Hub among them."""
     top = root.resolve()
     for seen, (place, folders, names) in enumerate(os.walk(root, onerror=_refuse)):
         if seen >= GATE_FOLDERS:
@@ -61,7 +62,8 @@ def _folders(root: Path, skipped: frozenset[str]) -> Iterator[tuple[Path, list[s
         folders[:] = sorted(name for name in folders if name not in skipped)
         for name in folders:
             _refuse_link(top, Path(place, name), skipped)
-        yield Path(place), names
+        there = remote_at(Path(place))
+        yield Path(place), names if there is None else [*names, *there.names]
 
 
 def _refuse_link(top: Path, folder: Path, skipped: frozenset[str]) -> None:

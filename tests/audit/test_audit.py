@@ -205,7 +205,7 @@ def test_a_folder_that_cannot_be_examined_does_not_stop_the_others(tree: Path, t
     summary, lines = audited(root)
     rows = rows_of(lines)
     assert rows["crowd"]["outcome"] == "unreadable"
-    assert "holds more than 10000 files" in str(rows["crowd"]["reason"])
+    assert "holds more than 10000 weight files" in str(rows["crowd"]["reason"])
     assert summary.failed == 1
     assert {"healthy", "sick", "warned", "loop", "pipe", "b"} <= rows.keys()
 

@@ -28,9 +28,10 @@ def scan_paths(paths, **options):
     if what == "bug":
         raise ZeroDivisionError("of ours")
     many = 5000 if what == "many" else 1
-    finding = Finding("KEY004", "a-name", Severity.ERROR, Confidence.CERTAIN, "naïve 模 message", "e", "a")
+    said = ("a-name", Severity.ERROR, Confidence.CERTAIN, "naïve 模 message", "e", "a")
+    findings = tuple(Finding(f"KEY{number:03}", *said) for number in range(4, 4 + many))
     draft = {"algorithm": "eagle3", "dialect": "hf"}
-    return Report((Examination(paths[0], "EAGLE-3 draft", draft, None, (finding,) * many, ()),))
+    return Report((Examination(paths[0], "EAGLE-3 draft", draft, None, findings, ()),))
 
 module = types.ModuleType("ckptdoctor.scanning")
 module.scan_paths = scan_paths

@@ -47,7 +47,7 @@ def test_numbers_without_end_in_yaml(kind: str, draft: Path, tmp_path: Path) -> 
 
 
 def test_options_without_end(draft: Path, tmp_path: Path) -> None:
-    line = "python -m sglang.launch_server --speculative-algorithm EAGLE3 " + "--speculative-num-steps 3 " * 5000
+    line = "python -m sglang.launch_server --speculative-algorithm EAGLE3 " + "--speculative-num-steps=3 " * 5000
     (tmp_path / "serve.sh").write_text(line)
     said = refused(run_bounded("scan", draft, "--launch", tmp_path / "serve.sh"))
     assert f"more than {LAUNCH_OPTIONS} options" in said

@@ -207,7 +207,7 @@ def test_what_is_no_safe_yaml_is_told_with_its_line(tmp_path: Path, text: str) -
 def test_a_file_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
     own = own_folder(tmp_path / "own", fields())
     (tmp_path / "mine" / "folder.yaml").mkdir(parents=True)
-    with pytest.raises(RuleFileError, match=r"folder\.yaml: cannot be read \(Is a directory\)"):
+    with pytest.raises(RuleFileError, match=r"folder\.yaml: cannot be read \(it is a folder and not a file\)"):
         load_rules(own, [tmp_path / "mine"], names=NAMES)
 
 
